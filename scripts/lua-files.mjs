@@ -26,7 +26,7 @@ export function writeGenerated(path, text) {
  * A script. A line `-- include <name>` at the top of its file puts the file <name>.part.lua before it, with functions that
  * scripts share, unless it is already included. Parts include other parts in the same way.
  * @returns its name, its header, the parts that it includes, each after those that it includes itself, its own text, and all
- *   of that as Redis gets it
+ *   of that in one
  */
 export function readScript(file) {
   const name = file.slice(0, -'.lua'.length)
@@ -35,6 +35,13 @@ export function readScript(file) {
   const parts = new Map()
   const { own } = readIncludes(source, parts)
   return { name, header, parts, own, body: [...parts.values(), { own }].map((part) => part.own).join('') }
+}
+
+/** A part, after those that it includes. */
+export function readPart(name) {
+  const parts = new Map()
+  readIncludes(`-- include ${name}\n`, parts)
+  return parts
 }
 
 /** A text without its includes and comments. Adds the parts that it includes, after those that they include themselves. */

@@ -7,28 +7,28 @@ return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 `
 
-const LEASE_CREATE_LOCK_PART = `local function createLock(lock, lease, ...)
-redis.call('hset', lock, ...)
-local expires = redis.pcall('pexpire', lock, lease)
+const LEASE_CREATE_LOCK_PART = `local function createLock(KEYS, lease, ...)
+redis.call('hset', KEYS[1], ...)
+local expires = redis.pcall('pexpire', KEYS[1], lease)
 if type(expires) == 'table' then
-redis.call('del', lock)
+redis.call('del', KEYS[1])
 return expires
 end
 return nil
 end
 `
 
-const FAIR_LOCK_DEADLINES_PART = `local function deadlineOf(deadlines, waiter)
-return tonumber(redis.call('zscore', deadlines, waiter) or 0)
+const FAIR_LOCK_DEADLINES_PART = `local function deadlineOf(KEYS, waiter)
+return tonumber(redis.call('zscore', KEYS[3], waiter) or 0)
 end
 local function wasWoken(deadline)
 return deadline % 1 ~= 0
 end
-local function setDeadline(deadlines, waiter, deadline)
-redis.call('zadd', deadlines, string.format('%d', deadline), waiter)
+local function setDeadline(KEYS, waiter, deadline)
+redis.call('zadd', KEYS[3], string.format('%d', deadline), waiter)
 end
-local function setDeadlineOfWoken(deadlines, waiter, deadline)
-redis.call('zadd', deadlines, string.format('%d.5', deadline), waiter)
+local function setDeadlineOfWoken(KEYS, waiter, deadline)
+redis.call('zadd', KEYS[3], string.format('%d.5', deadline), waiter)
 end
 `
 
@@ -36,102 +36,110 @@ const FAIR_LOCK_SHORTEN_DEADLINES_PART = `local MOST_SHORTENED = 100
 local function clientOf(holder)
 return string.match(holder, '^.*:') or holder
 end
-local function shortenDeadlinesOf(client, queue, deadlines, deadline, channelPrefix, message)
-for _, waiter in ipairs(redis.call('lrange', queue, 0, MOST_SHORTENED - 1)) do
-if clientOf(waiter) == client and not wasWoken(deadlineOf(deadlines, waiter)) then
+local function shortenDeadlinesOf(KEYS, client, deadline, channelPrefix, message)
+for _, waiter in ipairs(redis.call('lrange', KEYS[2], 0, MOST_SHORTENED - 1)) do
+if clientOf(waiter) == client and not wasWoken(deadlineOf(KEYS, waiter)) then
 redis.pcall('publish', channelPrefix .. waiter, message)
-setDeadlineOfWoken(deadlines, waiter, deadline)
+setDeadlineOfWoken(KEYS, waiter, deadline)
 end
 end
 end
-local function shortenDeadlinesBehind(holder, deadlines, deadline, channelPrefix, message)
+local function shortenDeadlinesBehind(KEYS, holder, deadline, channelPrefix, message)
 local from = string.format('%d', deadline + 1)
-local longer = redis.call('zrangebyscore', deadlines, from, '9007199254740991', 'limit', 0, MOST_SHORTENED)
+local longer = redis.call('zrangebyscore', KEYS[3], from, '9007199254740991', 'limit', 0, MOST_SHORTENED)
 for _, waiter in ipairs(longer) do
 if waiter == holder or redis.pcall('publish', channelPrefix .. waiter, message) ~= 0 then
 return false
 end
-setDeadline(deadlines, waiter, deadline)
+setDeadline(KEYS, waiter, deadline)
 end
 return #longer == MOST_SHORTENED
 end
 `
 
 const FAIR_LOCK_SKIP_DEAD_PART = `local MOST_SKIPPED = 50
-local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
+local function skipDead(KEYS, holder, now, channelPrefix, message)
 local hasShortened = false
-local first = redis.call('lindex', queue, 0)
+local first = redis.call('lindex', KEYS[2], 0)
 for _ = 1, MOST_SKIPPED do
 if not first or first == holder then
 return first
 end
-local deadline = deadlineOf(deadlines, first)
+local deadline = deadlineOf(KEYS, first)
 local isUnsubscribed = redis.pcall('publish', channelPrefix .. first, message) == 0
 if deadline > now or not isUnsubscribed and not wasWoken(deadline) then
 local latest = now + (isUnsubscribed and 1000 or 5000)
 if deadline <= now or deadline > latest then
 deadline = latest
-setDeadlineOfWoken(deadlines, first, latest)
+setDeadlineOfWoken(KEYS, first, latest)
 end
-if isUnsubscribed and shortenDeadlinesBehind(holder, deadlines, latest, channelPrefix, message) then
+if isUnsubscribed and shortenDeadlinesBehind(KEYS, holder, latest, channelPrefix, message) then
 return first, 1
 end
 return first, math.min(math.floor(deadline) - now, 1000)
 end
-redis.call('zrem', deadlines, first)
-redis.call('lpop', queue)
+redis.call('zrem', KEYS[3], first)
+redis.call('lpop', KEYS[2])
 if not isUnsubscribed and not hasShortened then
-shortenDeadlinesOf(clientOf(first), queue, deadlines, now + 1000, channelPrefix, message)
+shortenDeadlinesOf(KEYS, clientOf(first), now + 1000, channelPrefix, message)
 hasShortened = true
 end
-first = redis.call('lindex', queue, 0)
+first = redis.call('lindex', KEYS[2], 0)
 end
 return first, 1
 end
 `
 
-const FAIR_LOCK_LOWER_LAST_PART = `local function lowerLast(queue, deadlines, wait, before)
-local last = redis.call('lindex', queue, -1)
+const FAIR_LOCK_LOWER_LAST_PART = `local function lowerLast(KEYS, wait, before)
+local last = redis.call('lindex', KEYS[2], -1)
 if not last then
 return
 end
-local deadline = deadlineOf(deadlines, last)
+local deadline = deadlineOf(KEYS, last)
 local lowered = math.max((before or deadline) - math.floor(wait), epochMs() + 10000)
 if lowered < deadline then
-setDeadline(deadlines, last, lowered)
+setDeadline(KEYS, last, lowered)
 end
 end
 `
 
 const FAIR_LOCK_JOIN_QUEUE_PART = `local QUEUE_TTL = 86400000
-local function joinQueue(queue, deadlines, holder, wait, now, leaseLeft)
-local own = deadlineOf(deadlines, holder)
-local isInStep = redis.call('llen', queue) == redis.call('zcard', deadlines)
+local function joinQueue(KEYS, holder, wait, now, leaseLeft)
+local own = deadlineOf(KEYS, holder)
+local isInStep = redis.call('llen', KEYS[2]) == redis.call('zcard', KEYS[3])
 if not isInStep or own < now + 8 * wait then
-local place = not (isInStep and own == 0) and redis.call('lpos', queue, holder)
+local place = not (isInStep and own == 0) and redis.call('lpos', KEYS[2], holder)
 local deadline
 if place then
 deadline = now + (place + 1) * wait
 else
-local last = redis.call('lindex', queue, -1)
-deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(deadlines, last) or 0) + wait
+local last = redis.call('lindex', KEYS[2], -1)
+deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(KEYS, last) or 0) + wait
 end
 if own < deadline then
-setDeadline(deadlines, holder, deadline)
+setDeadline(KEYS, holder, deadline)
 end
 if not place then
-redis.call('rpush', queue, holder)
+redis.call('rpush', KEYS[2], holder)
 end
 end
-redis.call('pexpire', queue, QUEUE_TTL)
-redis.call('pexpire', deadlines, QUEUE_TTL)
+redis.call('pexpire', KEYS[2], QUEUE_TTL)
+redis.call('pexpire', KEYS[3], QUEUE_TTL)
 end
 `
 
-const FAIR_LOCK_WAKE_FIRST_PART = `local function wakeFirst(queue, deadlines, channelPrefix, message)
+const FAIR_LOCK_DEADLINES_PART_2 = `local function deadlineOf(KEYS, waiter)
+return tonumber(redis.call('zscore', KEYS[3], waiter) or 0)
+end
+local function setDeadline(KEYS, waiter, deadline)
+redis.call('zadd', KEYS[3], string.format('%d', deadline), waiter)
+end
+`
+
+const FAIR_LOCK_WAKE_FIRST_PART = `local function wakeFirst(KEYS, channelPrefix, message)
 local latest
 for place = 0, 99 do
-local waiter = redis.call('lindex', queue, place)
+local waiter = redis.call('lindex', KEYS[2], place)
 if not waiter then
 return 0
 end
@@ -142,25 +150,25 @@ elseif receivers > 0 then
 return receivers
 end
 latest = latest or epochMs() + 10000
-if deadlineOf(deadlines, waiter) > latest then
-setDeadline(deadlines, waiter, latest)
+if deadlineOf(KEYS, waiter) > latest then
+setDeadline(KEYS, waiter, latest)
 end
 end
 return 0
 end
 `
 
-const FAIR_LOCK_LEAVE_QUEUE_PART = `local function leaveQueue(lock, queue, deadlines, holder, wait, channelPrefix, message)
-local deadline = deadlineOf(deadlines, holder)
-redis.call('zrem', deadlines, holder)
-local isFirst = redis.call('lindex', queue, 0) == holder
-local isLast = redis.call('lindex', queue, -1) == holder
-if redis.call('lrem', queue, isLast and -1 or 1, holder) == 0 then
+const FAIR_LOCK_LEAVE_QUEUE_PART = `local function leaveQueue(KEYS, holder, wait, channelPrefix, message)
+local deadline = deadlineOf(KEYS, holder)
+redis.call('zrem', KEYS[3], holder)
+local isFirst = redis.call('lindex', KEYS[2], 0) == holder
+local isLast = redis.call('lindex', KEYS[2], -1) == holder
+if redis.call('lrem', KEYS[2], isLast and -1 or 1, holder) == 0 then
 return 0
 end
-lowerLast(queue, deadlines, tonumber(wait), isLast and math.floor(deadline) or nil)
-if isFirst and redis.call('exists', lock) == 0 then
-wakeFirst(queue, deadlines, channelPrefix, message)
+lowerLast(KEYS, tonumber(wait), isLast and math.floor(deadline) or nil)
+if isFirst and redis.call('exists', KEYS[1]) == 0 then
+wakeFirst(KEYS, channelPrefix, message)
 end
 return 1
 end
@@ -173,22 +181,51 @@ end
 
 const FASTER_MULTI_LOCK_VALUES_PART = `local now = epochMs()
 local SLACK = 10000
-local function ownerOf(group, value)
-local owner = redis.call('hget', group, value)
-local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
+local function ownerOf(KEYS, value)
+local owner = redis.call('hget', KEYS[1], value)
+local expiry = owner and toInteger(redis.call('hget', KEYS[1], value .. ':' .. owner .. ':expire_time'))
 if expiry and expiry > now then
 return owner, expiry
 end
 return nil, nil, owner
 end
-local function extendValue(group, value, owner, lease, expiry)
+local function extendValue(KEYS, value, owner, lease, expiry)
 if expiry < now + lease then
-redis.call('hset', group, value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
+redis.call('hset', KEYS[1], value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
 end
 end
-local function outlive(group, leftMs)
-if redis.call('pttl', group) < leftMs + SLACK then
-redis.call('pexpire', group, leftMs + SLACK)
+local function outlive(KEYS, leftMs)
+if redis.call('pttl', KEYS[1]) < leftMs + SLACK then
+redis.call('pexpire', KEYS[1], leftMs + SLACK)
+end
+end
+`
+
+const FASTER_MULTI_LOCK_VALUES_PART_2 = `local now = epochMs()
+local SLACK = 10000
+local function ownerOf(KEYS, value)
+local owner = redis.call('hget', KEYS[1], value)
+local expiry = owner and toInteger(redis.call('hget', KEYS[1], value .. ':' .. owner .. ':expire_time'))
+if expiry and expiry > now then
+return owner, expiry
+end
+return nil, nil, owner
+end
+`
+
+const FASTER_MULTI_LOCK_VALUES_PART_3 = `local now = epochMs()
+local SLACK = 10000
+local function ownerOf(KEYS, value)
+local owner = redis.call('hget', KEYS[1], value)
+local expiry = owner and toInteger(redis.call('hget', KEYS[1], value .. ':' .. owner .. ':expire_time'))
+if expiry and expiry > now then
+return owner, expiry
+end
+return nil, nil, owner
+end
+local function extendValue(KEYS, value, owner, lease, expiry)
+if expiry < now + lease then
+redis.call('hset', KEYS[1], value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
 end
 end
 `
@@ -196,27 +233,27 @@ end
 const FENCED_LOCK_NEXT_TOKEN_PART = `local function isLowerToken(token, other)
 return #token < #other or (#token == #other and token < other)
 end
-local function nextToken(tokens, seen)
-local last = redis.call('get', tokens) or '0'
+local function nextToken(KEYS, seen)
+local last = redis.call('get', KEYS[2]) or '0'
 local isBehind = isLowerToken(last, seen)
 if isBehind then
-redis.call('set', tokens, seen)
+redis.call('set', KEYS[2], seen)
 end
-redis.call('incr', tokens)
-return { redis.call('get', tokens), isBehind and last or '' }
+redis.call('incr', KEYS[2])
+return { redis.call('get', KEYS[2]), isBehind and last or '' }
 end
-local function repeatToken(tokens, seen)
-local last = redis.call('get', tokens)
+local function repeatToken(KEYS, seen)
+local last = redis.call('get', KEYS[2])
 if last and isLowerToken(seen, last) then
 return { last, '' }
 end
-return nextToken(tokens, seen)
+return nextToken(KEYS, seen)
 end
 `
 
-const LEASE_EXTEND_PART = `local function extendLease(key, lease)
-if redis.call('pttl', key) < tonumber(lease) then
-redis.call('pexpire', key, lease)
+const LEASE_EXTEND_PART = `local function extendLease(KEYS, lease)
+if redis.call('pttl', KEYS[1]) < tonumber(lease) then
+redis.call('pexpire', KEYS[1], lease)
 end
 end
 `
@@ -234,15 +271,13 @@ end
 local function longestRead(prefix, reader, count, enough, most)
 local longest, looks = -2, math.min(holdCount(count), most)
 for index = 1, looks do
-longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
+local KEYS = { readHold(prefix, reader, index) }
+longest = math.max(longest, redis.call('pttl', KEYS[1]))
 if longest >= enough then
 return longest, index
 end
 end
 return longest, looks
-end
-local function isReading(prefix, reader, count)
-return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
 end
 `
 
@@ -257,9 +292,9 @@ return nil
 end
 return reply
 end
-local function entriesOf(list)
+local function entriesOf(reply)
 local entries = {}
-for _, entry in ipairs(unlessRefused(redis.pcall('lrange', list, 0, MOST_ENTRIES)) or {}) do
+for _, entry in ipairs(unlessRefused(reply) or {}) do
 table.insert(entries, cut(entry))
 end
 return entries
@@ -267,11 +302,11 @@ end
 local function hasMode(mode)
 return mode == 'read' or mode == 'write'
 end
-local function isData(lock, kind, left)
+local function isData(KEYS, kind, left)
 if kind == 'hash' then
-return left == -1 and redis.call('hlen', lock) > 1 and not hasMode(redis.call('hget', lock, 'mode'))
+return left == -1 and redis.call('hlen', KEYS[1]) > 1 and not hasMode(redis.call('hget', KEYS[1], 'mode'))
 elseif kind == 'string' then
-return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+\$')
+return left == -1 and not string.find(redis.call('get', KEYS[1]), '^%-?%d+\$')
 end
 return kind ~= 'none'
 end
@@ -290,14 +325,14 @@ end
 local lasts, looks = longestRead(prefix, field, count, 1, LEASED_HOLDS)
 return lasts < 0 and looks > 0 and looks == holdCount(count), looks
 end
-local function fieldsOf(lock, mode, prefix)
+local function fieldsOf(KEYS, mode, prefix)
 local fields, most, looks, cursor = {}, 6 * MOST_ENTRIES, 0, ''
 if mode then
 fields = { 'mode', cut(mode) }
 most = 2 * MOST_ENTRIES + 4
 end
 while cursor ~= '0' do
-local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 100)
+local page = redis.call('hscan', KEYS[1], cursor == '' and '0' or cursor, 'count', 100)
 cursor = page[1]
 for n = 1, #page[2], 2 do
 if #fields >= most or looks > MOST_READ then
@@ -315,13 +350,13 @@ return fields, true
 end
 `
 
-const IDEMPOTENCY_KEEP_REPLIES_PART = `local function keepReplies(replies)
-redis.call('pexpire', replies, 1200000)
+const IDEMPOTENCY_KEEP_REPLIES_PART = `local function keepReplies(KEYS)
+redis.call('pexpire', KEYS[2], 1200000)
 end
 `
 
-const IDEMPOTENCY_RUN_ONCE_PART = `local function runOnce(replies, operation, openedAt, action)
-local stored = redis.call('hget', replies, operation)
+const IDEMPOTENCY_RUN_ONCE_PART = `local function runOnce(KEYS, operation, openedAt, action)
+local stored = redis.call('hget', KEYS[2], operation)
 if stored then
 return tonumber(stored)
 end
@@ -333,33 +368,33 @@ local reply = action()
 if reply == 'unfinished' then
 return reply
 end
-redis.call('hset', replies, operation, string.format('%.0f', reply))
-keepReplies(replies)
+redis.call('hset', KEYS[2], operation, string.format('%.0f', reply))
+keepReplies(KEYS)
 return reply
 end
 `
 
-const NUMBERS_INTEGER_AT_PART = `local function integerAt(key)
-local text = redis.call('get', key) or '0'
+const NUMBERS_INTEGER_AT_PART = `local function integerAt(KEYS)
+local text = redis.call('get', KEYS[1]) or '0'
 if #text > 16 or not string.find(text, '^%-?%d+\$') then
-error('the value at "' .. key .. '" is not an integer or out of range', 0)
+error('the value at "' .. KEYS[1] .. '" is not an integer or out of range', 0)
 end
 return tonumber(text)
 end
 `
 
-const LOCK_TAKE_PART = `local function take(lock, lease, holder)
-local left = redis.call('pttl', lock)
+const LOCK_TAKE_PART = `local function take(KEYS, lease, holder)
+local left = redis.call('pttl', KEYS[1])
 if left ~= -2 then
-if redis.call('hexists', lock, holder) == 0 then
+if redis.call('hexists', KEYS[1], holder) == 0 then
 return left
 end
 if left < tonumber(lease) then
-redis.call('pexpire', lock, lease)
+redis.call('pexpire', KEYS[1], lease)
 end
 return nil
 end
-return createLock(lock, lease, holder, 1)
+return createLock(KEYS, lease, holder, 1)
 end
 `
 
@@ -374,14 +409,14 @@ end
 
 const LOCK_TURN_QUEUE_PART = `local MOST_TICKETS = 4096
 local TICKETS_PER_CALL = 128
-local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
+local function passTurn(KEYS, inboxPrefix, ownTicket, message)
 local others = 0
 for _ = 1, TICKETS_PER_CALL do
 local ticket
 if message == 'turn' then
-ticket = redis.pcall('lpop', turnQueue)
+ticket = redis.pcall('lpop', KEYS[2])
 else
-ticket = redis.pcall('lindex', turnQueue, 0)
+ticket = redis.pcall('lindex', KEYS[2], 0)
 end
 if type(ticket) ~= 'string' then
 return others
@@ -399,39 +434,73 @@ return others
 end
 message = 'next'
 elseif message == 'next' then
-redis.pcall('lpop', turnQueue)
+redis.pcall('lpop', KEYS[2])
 end
 end
 return others
 end
-local function joinTurnQueue(turnQueue, ticket, ttl)
-if redis.pcall('lpos', turnQueue, ticket) == false then
-local length = redis.pcall('rpush', turnQueue, ticket)
+local function joinTurnQueue(KEYS, ticket, ttl)
+if redis.pcall('lpos', KEYS[2], ticket) == false then
+local length = redis.pcall('rpush', KEYS[2], ticket)
 if type(length) == 'number' and length > MOST_TICKETS then
-redis.pcall('del', turnQueue)
-redis.pcall('rpush', turnQueue, ticket)
+redis.pcall('del', KEYS[2])
+redis.pcall('rpush', KEYS[2], ticket)
 end
 end
-redis.pcall('pexpire', turnQueue, ttl)
+redis.pcall('pexpire', KEYS[2], ttl)
 end
 `
 
-const LOCK_SET_HOLD_COUNT_PART = `local function setHoldCount(lock, lease, holder, count)
-if redis.call('hexists', lock, holder) == 0 then
+const LOCK_TURN_QUEUE_PART_2 = `local MOST_TICKETS = 4096
+local TICKETS_PER_CALL = 128
+local function passTurn(KEYS, inboxPrefix, ownTicket, message)
+local others = 0
+for _ = 1, TICKETS_PER_CALL do
+local ticket
+if message == 'turn' then
+ticket = redis.pcall('lpop', KEYS[2])
+else
+ticket = redis.pcall('lindex', KEYS[2], 0)
+end
+if type(ticket) ~= 'string' then
+return others
+end
+local receivers = notify(inboxPrefix, ticket, message)
+if type(receivers) ~= 'number' then
+return -1
+end
+if receivers > 0 then
+if ticket ~= ownTicket then
+others = others + 1
+end
+if message == 'next' then
+return others
+end
+message = 'next'
+elseif message == 'next' then
+redis.pcall('lpop', KEYS[2])
+end
+end
+return others
+end
+`
+
+const LOCK_SET_HOLD_COUNT_PART = `local function setHoldCount(KEYS, lease, holder, count)
+if redis.call('hexists', KEYS[1], holder) == 0 then
 return 0
 end
-redis.call('hset', lock, holder, count)
-extendLease(lock, lease)
+redis.call('hset', KEYS[1], holder, count)
+extendLease(KEYS, lease)
 return 1
 end
 `
 
-const LOCK_RENEW_ONE_PART = `local function renewOne(lock, holder, lease, longest)
-local isHeld = redis.pcall('hexists', lock, holder)
+const LOCK_RENEW_ONE_PART = `local function renewOne(KEYS, holder, lease, longest)
+local isHeld = redis.pcall('hexists', KEYS[1], holder)
 if isHeld == 1 then
-local left = redis.call('pttl', lock)
+local left = redis.call('pttl', KEYS[1])
 if left < tonumber(lease) or longest and left > tonumber(longest) then
-redis.call('pexpire', lock, lease)
+redis.call('pexpire', KEYS[1], lease)
 left = tonumber(lease)
 end
 return left
@@ -442,9 +511,9 @@ return isHeld
 end
 `
 
-const LEASE_CUT_PART = `local function cutLease(key, lease)
-if redis.call('pttl', key) > lease then
-redis.call('pexpire', key, lease)
+const LEASE_CUT_PART = `local function cutLease(KEYS, lease)
+if redis.call('pttl', KEYS[1]) > lease then
+redis.call('pexpire', KEYS[1], lease)
 end
 end
 `
@@ -469,17 +538,45 @@ end
 `
 
 const PERMIT_RECLAIM_PART = `local MOST_RECLAIMED = 200
-local function reclaim(semaphore, leases, channel, more, most)
+local function reclaim(KEYS, channel, more, most)
 local returned = more
-local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, most)
+local expired = redis.call('zrangebyscore', KEYS[2], 0, now, 'limit', 0, most)
 if #expired > 0 then
-returned = returned + redis.call('zrem', leases, unpack(expired))
+returned = returned + redis.call('zrem', KEYS[2], unpack(expired))
 end
 if returned == 0 then
 return 0
 end
-return announcePermits(channel, redis.call('incrby', semaphore, returned))
+return announcePermits(channel, redis.call('incrby', KEYS[1], returned))
 end
+`
+
+const IDEMPOTENCY_KEEP_REPLIES_PART_2 = `local function keepReplies(KEYS)
+redis.call('pexpire', KEYS[3], 1200000)
+end
+`
+
+const IDEMPOTENCY_RUN_ONCE_PART_2 = `local function runOnce(KEYS, operation, openedAt, action)
+local stored = redis.call('hget', KEYS[3], operation)
+if stored then
+return tonumber(stored)
+end
+local now = epochMs()
+if math.abs(now - tonumber(openedAt)) > 100000 then
+return { now }
+end
+local reply = action()
+if reply == 'unfinished' then
+return reply
+end
+redis.call('hset', KEYS[3], operation, string.format('%.0f', reply))
+keepReplies(KEYS)
+return reply
+end
+`
+
+const PERMIT_PERMIT_BYTES_PART_2 = `local now = epochMs()
+local byteOf = {}
 `
 
 const READ_LOCK_ALL_READERS_PART = `local FOREVER = 9007199254740991
@@ -487,11 +584,11 @@ local function isReader(field, count, except)
 local canRead = field ~= except and string.sub(field, -6) ~= ':write' and string.find(field, ':', 1, true)
 return canRead and holdCount(count) > 0
 end
-local function longestReadOfAll(lock, prefix, except, left)
+local function longestReadOfAll(KEYS, prefix, except, left)
 local enough = left < 0 and FOREVER or left * 2 / 3
 local longest, looks, dead, cursor, looked = -2, 0, {}, '', 'all'
 while cursor ~= '0' do
-local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 20)
+local page = redis.call('hscan', KEYS[1], cursor == '' and '0' or cursor, 'count', 20)
 cursor = page[1]
 for n = 1, #page[2], 2 do
 local reader, count = page[2][n], page[2][n + 1]
@@ -512,39 +609,67 @@ end
 end
 return longest, looked, dead
 end
-local function removeReaders(lock, dead)
+local function removeReaders(KEYS, dead)
 if #dead > 0 then
-redis.call('hdel', lock, unpack(dead))
+redis.call('hdel', KEYS[1], unpack(dead))
 end
 end
 `
 
-const READ_LOCK_DELETE_READER_PART = `local function deleteReader(lock, prefix, reader, count)
+const READ_LOCK_DELETE_READER_PART = `local function deleteReader(KEYS, prefix, reader, count)
 local holds, wasHeld = holdCount(count), false
 for index = math.max(1, holds - MOST_LOOKS + 1), holds do
-wasHeld = redis.call('del', readHold(prefix, reader, index)) == 1 or wasHeld
+local KEYS = { readHold(prefix, reader, index) }
+wasHeld = redis.call('del', KEYS[1]) == 1 or wasHeld
 end
 if holds > MOST_LOOKS then
-redis.call('hset', lock, reader, holds - MOST_LOOKS)
+redis.call('hset', KEYS[1], reader, holds - MOST_LOOKS)
 return nil
 end
-redis.call('hdel', lock, reader)
+redis.call('hdel', KEYS[1], reader)
 return wasHeld
 end
 `
 
-const READ_LOCK_EXTEND_HOLD_PART = `local function extendHold(key, lease)
-if redis.call('pttl', key) < lease then
-redis.call('set', key, 1, 'px', lease)
+const READ_LOCK_READ_HOLDS_PART_2 = `local function readHold(prefix, reader, index)
+return prefix .. reader .. ':rwlock_timeout:' .. index
+end
+local MOST_HOLDS = 10000
+local MOST_LOOKS = 100
+local LEASED_HOLDS = 20
+local function holdCount(text)
+local count = tonumber(text) or 0
+return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+local function longestRead(prefix, reader, count, enough, most)
+local longest, looks = -2, math.min(holdCount(count), most)
+for index = 1, looks do
+local KEYS = { readHold(prefix, reader, index) }
+longest = math.max(longest, redis.call('pttl', KEYS[1]))
+if longest >= enough then
+return longest, index
+end
+end
+return longest, looks
+end
+local function isReading(prefix, reader, count)
+return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
+end
+`
+
+const READ_LOCK_EXTEND_HOLD_PART = `local function extendHold(prefix, reader, index, lease)
+local KEYS = { readHold(prefix, reader, index) }
+if redis.call('pttl', KEYS[1]) < lease then
+redis.call('set', KEYS[1], 1, 'px', lease)
 end
 end
 `
 
-const SEMAPHORE_GENERATION_PART = `local function currentGeneration(generation)
-return tonumber(redis.call('get', generation) or 1) or 1
+const SEMAPHORE_GENERATION_PART = `local function currentGeneration(KEYS)
+return tonumber(redis.call('get', KEYS[3]) or 1) or 1
 end
-local function startGeneration(generation, expiryMs)
-if generation == KEYS[1] then
+local function startGeneration(KEYS, expiryMs)
+if KEYS[3] == KEYS[1] then
 return 1
 end
 local time = redis.call('time')
@@ -552,65 +677,140 @@ local id = time[1] * 1000000 + time[2]
 if expiryMs > 0 then
 id = -id
 end
-redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+redis.call('set', KEYS[3], string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
 return id
 end
-local function isGeneration(generation, id)
-local current = currentGeneration(generation)
+`
+
+const SEMAPHORE_GENERATION_PART_2 = `local function startGeneration(KEYS, expiryMs)
+if KEYS[3] == KEYS[1] then
+return 1
+end
+local time = redis.call('time')
+local id = time[1] * 1000000 + time[2]
+if expiryMs > 0 then
+id = -id
+end
+redis.call('set', KEYS[3], string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+return id
+end
+`
+
+const SEMAPHORE_GENERATION_PART_3 = `local function currentGeneration(KEYS)
+return tonumber(redis.call('get', KEYS[3]) or 1) or 1
+end
+local function isGeneration(KEYS, id)
+local current = currentGeneration(KEYS)
 return current == id or (current == 1 and id > 1)
 end
 `
 
-const READ_LOCK_LEFT_FOR_WRITER_PART = `local function leftForWriter(lock, prefix, left)
-if left < 0 or redis.call('hget', lock, 'mode') ~= 'read' then
+const SEMAPHORE_GENERATION_PART_4 = `local function currentGeneration(KEYS)
+return tonumber(redis.call('get', KEYS[3]) or 1) or 1
+end
+local function startGeneration(KEYS, expiryMs)
+if KEYS[3] == KEYS[1] then
+return 1
+end
+local time = redis.call('time')
+local id = time[1] * 1000000 + time[2]
+if expiryMs > 0 then
+id = -id
+end
+redis.call('set', KEYS[3], string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+return id
+end
+local function isGeneration(KEYS, id)
+local current = currentGeneration(KEYS)
+return current == id or (current == 1 and id > 1)
+end
+`
+
+const READ_LOCK_LEFT_FOR_WRITER_PART = `local function leftForWriter(KEYS, prefix, left)
+if left < 0 or redis.call('hget', KEYS[1], 'mode') ~= 'read' then
 return left
 end
-local longest, looked, dead = longestReadOfAll(lock, prefix, '', left)
+local longest, looked, dead = longestReadOfAll(KEYS, prefix, '', left)
 if looked == 'dead' then
-removeReaders(lock, dead)
+removeReaders(KEYS, dead)
 return 1
 elseif looked == 'some' then
 return left
 elseif longest > 0 then
 return math.min(longest, left)
-elseif redis.call('hlen', lock) > 1 + #dead then
+elseif redis.call('hlen', KEYS[1]) > 1 + #dead then
 return left
 end
-redis.call('del', lock)
+redis.call('del', KEYS[1])
 return -2
+end
+`
+
+const IDEMPOTENCY_KEEP_REPLIES_PART_3 = `local function keepReplies(KEYS)
+redis.call('pexpire', KEYS[1], 1200000)
+end
+`
+
+const IDEMPOTENCY_RUN_ONCE_PART_3 = `local function runOnce(KEYS, operation, openedAt, action)
+local stored = redis.call('hget', KEYS[1], operation)
+if stored then
+return tonumber(stored)
+end
+local now = epochMs()
+if math.abs(now - tonumber(openedAt)) > 100000 then
+return { now }
+end
+local reply = action()
+if reply == 'unfinished' then
+return reply
+end
+redis.call('hset', KEYS[1], operation, string.format('%.0f', reply))
+keepReplies(KEYS)
+return reply
+end
+`
+
+const IDEMPOTENCY_ONCE_PART = `local function once(KEYS, ARGV, script)
+local keys, args = KEYS, {}
+for index = 1, #ARGV - 2 do
+args[index] = ARGV[index]
+end
+local KEYS = { table.remove(keys) }
+return runOnce(KEYS, ARGV[#ARGV - 1], ARGV[#ARGV], function()
+return script(keys, args) or -2
+end)
 end
 `
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '4573adfb502aa7601b9e4812efc1cc3949208b1a',
+  sha1: '7b7011ab4c311fd515fbc45ab4989620e2631763',
   expires: true,
   text: `-- holdfast fair-lock/acquire
-${TIME_NOW_PART}${LEASE_CREATE_LOCK_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHORTEN_DEADLINES_PART}${FAIR_LOCK_SKIP_DEAD_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_JOIN_QUEUE_PART}local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
-local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local left = redis.call('pttl', lock)
-if left ~= -2 and redis.call('hexists', lock, holder) == 1 then
+${TIME_NOW_PART}${LEASE_CREATE_LOCK_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHORTEN_DEADLINES_PART}${FAIR_LOCK_SKIP_DEAD_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_JOIN_QUEUE_PART}local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local left = redis.call('pttl', KEYS[1])
+if left ~= -2 and redis.call('hexists', KEYS[1], holder) == 1 then
 if left < lease then
-redis.call('pexpire', lock, lease)
+redis.call('pexpire', KEYS[1], lease)
 end
 return nil
 end
 local now = epochMs()
 if left == -2 then
-local first, delay = skipDead(queue, deadlines, holder, now, ARGV[5], ARGV[6])
+local first, delay = skipDead(KEYS, holder, now, ARGV[5], ARGV[6])
 if not first or first == holder then
-local refused = createLock(lock, lease, holder, 1)
+local refused = createLock(KEYS, lease, holder, 1)
 if not refused and first then
-redis.call('lpop', queue)
-redis.call('zrem', deadlines, holder)
-lowerLast(queue, deadlines, wait)
+redis.call('lpop', KEYS[2])
+redis.call('zrem', KEYS[3], holder)
+lowerLast(KEYS, wait)
 end
 return refused
 end
 left = delay
 end
 if ARGV[4] ~= '0' then
-joinQueue(queue, deadlines, holder, wait, now, left)
+joinQueue(KEYS, holder, wait, now, left)
 end
 return left
 `,
@@ -640,9 +840,9 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: '8405ed3be6e6c6d915ec4ad0ffde0c4c13ae8d7a',
+  sha1: '6c8e5337bfb069e99e1f2cec7cad540af75e5687',
   text: `-- holdfast fair-lock/leave
-${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}return leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART_2}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}return leaveQueue(KEYS, ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 `,
 }
 
@@ -664,14 +864,14 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '9cc1ea2163c33691ef1665aa0271b8828cd7b094',
+  sha1: '8c5fa5536ff2f5fd454b456880e906cc67803eb5',
   text: `-- holdfast fair-lock/release
-${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
+${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART_2}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+leaveQueue(KEYS, ARGV[1], 0, ARGV[2], ARGV[3])
 return nil
 end
 redis.call('del', KEYS[1])
-return wakeFirst(KEYS[2], KEYS[3], ARGV[2], ARGV[3])
+return wakeFirst(KEYS, ARGV[2], ARGV[3])
 `,
 }
 
@@ -694,17 +894,17 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: 'f586469fd64d2fd04d81917e00ea31eaa6ced9f1',
+  sha1: '8dc904e9ad8812a439b7874e951c8b08fc9ec74c',
   expires: true,
   text: `-- holdfast faster-multi-lock/acquire
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local fields = redis.call('hlen', group)
-if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local lease, holder = tonumber(ARGV[1]), ARGV[2]
+local fields = redis.call('hlen', KEYS[1])
+if fields == 1 or fields > 1 and (redis.call('pttl', KEYS[1]) == -1 or redis.call('hexists', KEYS[1], 'mode') == 1) then
 return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
 end
 local longest, expiries, last = 0, {}, {}
 for n = 3, #ARGV do
-local owner, expiry, before = ownerOf(group, ARGV[n])
+local owner, expiry, before = ownerOf(KEYS, ARGV[n])
 if owner and owner ~= holder then
 longest = math.max(longest, expiry - now)
 end
@@ -712,23 +912,23 @@ expiries[n] = expiry
 last[n] = before
 end
 if longest > 0 then
-outlive(group, longest)
+outlive(KEYS, longest)
 return longest
 end
 for n = 3, #ARGV do
 local value = ARGV[n]
 local prefix = value .. ':' .. holder
 if expiries[n] then
-extendValue(group, value, holder, lease, expiries[n])
+extendValue(KEYS, value, holder, lease, expiries[n])
 else
 if last[n] then
-redis.call('hdel', group, value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
+redis.call('hdel', KEYS[1], value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
 end
 local expires = string.format('%d', now + lease)
-redis.call('hset', group, value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
+redis.call('hset', KEYS[1], value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
 end
 end
-outlive(group, lease)
+outlive(KEYS, lease)
 return nil
 `,
 }
@@ -752,11 +952,11 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: 'c28d0ce3e3e7d2ed8c64c6da1978751776fcea36',
+  sha1: 'f3cbb0264f31460c2c935895e59a79f170012da0',
   text: `-- holdfast faster-multi-lock/inspect
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local found, countAt = { -2 }, {}
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART_2}local found, countAt = { -2 }, {}
 for n = 1, #ARGV do
-local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+local owner, expiry = ownerOf(KEYS, ARGV[n])
 if owner then
 found[1] = math.max(found[1], expiry - now)
 if not countAt[owner] then
@@ -826,17 +1026,18 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: 'ea79e74d94a6968b3e388b1fb2cd40b9af6e34be',
+  sha1: '4840bfea5c3fba1f29e3f7a6b89830c342894905',
   text: `-- holdfast faster-multi-lock/renew
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local renewed = {}
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART_3}local renewed = {}
 local last = 0
-for n, group in ipairs(KEYS) do
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
 local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
 last = last + 3 + tonumber(ARGV[last + 3])
-renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+renewed[n] = redis.call('type', KEYS[1]).ok == 'hash' and 1 or 0
 local expiries = {}
 for m = first, renewed[n] == 1 and last or 0 do
-local owner, expiry = ownerOf(group, ARGV[m])
+local owner, expiry = ownerOf(KEYS, ARGV[m])
 if owner ~= holder then
 renewed[n] = 0
 break
@@ -844,10 +1045,11 @@ end
 table.insert(expiries, expiry)
 end
 if renewed[n] == 1 then
-redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
+local left = redis.call('pttl', KEYS[1])
+redis.call('pexpire', KEYS[1], math.max(left, lease + SLACK))
 end
 for m = first, renewed[n] == 1 and last or 0 do
-extendValue(group, ARGV[m], holder, lease, expiries[m - first + 1])
+extendValue(KEYS, ARGV[m], holder, lease, expiries[m - first + 1])
 end
 end
 return renewed
@@ -868,11 +1070,11 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: '7d6481b051c86f06406624cb4cdd014b6ef50214',
+  sha1: '8ac51e93c8828bbab7db136f0a75dc4d3de07ff3',
   text: `-- holdfast faster-multi-lock/set-count
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local lease, expiries = tonumber(ARGV[1]), {}
 for n = 4, #ARGV do
-local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+local owner, expiry = ownerOf(KEYS, ARGV[n])
 if owner ~= ARGV[2] then
 return 0
 end
@@ -880,9 +1082,9 @@ table.insert(expiries, expiry)
 end
 for n = 4, #ARGV do
 redis.call('hset', KEYS[1], ARGV[n] .. ':' .. ARGV[2] .. ':lock_count', ARGV[3])
-extendValue(KEYS[1], ARGV[n], ARGV[2], lease, expiries[n - 3])
+extendValue(KEYS, ARGV[n], ARGV[2], lease, expiries[n - 3])
 end
-outlive(KEYS[1], lease)
+outlive(KEYS, lease)
 return 1
 `,
 }
@@ -903,11 +1105,11 @@ export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, ho
 
 const FASTER_MULTI_LOCK_SHORTEN: Script = {
   name: 'faster-multi-lock/shorten',
-  sha1: '961a0506a8bd5837ab668656386a0bb69b9fcfe7',
+  sha1: '12b9c7077a72ab20cbf068781ffb5ef96230ba23',
   text: `-- holdfast faster-multi-lock/shorten
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local endsAt, had = now + tonumber(ARGV[1]), 0
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART_2}local endsAt, had = now + tonumber(ARGV[1]), 0
 for n = 3, #ARGV do
-local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+local owner, expiry = ownerOf(KEYS, ARGV[n])
 if owner == ARGV[2] then
 had = had + 1
 if expiry > endsAt then
@@ -934,7 +1136,7 @@ export function fasterMultiLockShorten(group: string, leaseTimeMs: Argument, hol
 
 const FENCED_LOCK_ACQUIRE: Script = {
   name: 'fenced-lock/acquire',
-  sha1: 'a7b8cf5c885183d75c1fc44d1f08f30f45f8aa79',
+  sha1: 'd1391fdf4dd8f2669fc9c55772e7794b95e465bd',
   expires: true,
   text: `-- holdfast fenced-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('exists', KEYS[1]) == 1 then
@@ -945,11 +1147,11 @@ end
 if left < tonumber(ARGV[1]) then
 redis.call('pexpire', KEYS[1], ARGV[1])
 end
-local drawn = repeatToken(KEYS[2], ARGV[3])
+local drawn = repeatToken(KEYS, ARGV[3])
 return { '1', drawn[1], drawn[2] }
 end
-local drawn = nextToken(KEYS[2], ARGV[3])
-local refused = createLock(KEYS[1], ARGV[1], ARGV[2], 1)
+local drawn = nextToken(KEYS, ARGV[3])
+local refused = createLock(KEYS, ARGV[1], ARGV[2], 1)
 return refused or { '1', drawn[1], drawn[2] }
 `,
 }
@@ -973,18 +1175,18 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: '729c391748492c620ca187cfdc205b41edd928d4',
+  sha1: 'db5e4025efbec212859ffe2a87742c2bb1d77c6a',
   expires: true,
   text: `-- holdfast fenced-lock/adopt
 ${LEASE_EXTEND_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-extendLease(KEYS[1], ARGV[1])
-local drawn = repeatToken(KEYS[2], ARGV[4])
+extendLease(KEYS, ARGV[1])
+local drawn = repeatToken(KEYS, ARGV[4])
 return { '1', drawn[1], drawn[2] }
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
 return { '0', 0 }
 end
-local drawn = nextToken(KEYS[2], ARGV[4])
+local drawn = nextToken(KEYS, ARGV[4])
 redis.call('hset', KEYS[1], ARGV[3], 1)
 redis.call('hdel', KEYS[1], ARGV[2])
 redis.call('pexpire', KEYS[1], ARGV[1])
@@ -1028,25 +1230,26 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const FLEET_READ: Script = {
   name: 'fleet/read',
-  sha1: '698fdc039f58644e249b2d97f23ac2abc9a4d72e',
+  sha1: '6e1492aff55c00b6a5c2936742d69034980d86cc',
   text: `-- holdfast fleet/read
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}${FLEET_FIELDS_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
-local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
-if isData(lock, kind, left) then
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}${FLEET_FIELDS_PART}local now, isCut = epochMs(), 0
+local kind, left, text, fields = redis.call('type', KEYS[1]).ok, redis.call('pttl', KEYS[1]), '', {}
+if isData(KEYS, kind, left) then
 return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
 end
 if kind == 'string' then
-text = cut(redis.call('get', lock))
+text = cut(redis.call('get', KEYS[1]))
 elseif kind == 'hash' then
-local mode = redis.call('hget', lock, 'mode')
+local mode = redis.call('hget', KEYS[1], 'mode')
 isCut = 1
-if hasMode(mode) or redis.call('hlen', lock) <= 3 * MOST_ENTRIES then
-local found, isAll = fieldsOf(lock, mode, ARGV[1])
+if hasMode(mode) or redis.call('hlen', KEYS[1]) <= 3 * MOST_ENTRIES then
+local found, isAll = fieldsOf(KEYS, mode, ARGV[1])
 fields = found
 isCut = isAll and 0 or 1
 end
 end
-local waiting, tickets = entriesOf(KEYS[2]), entriesOf(KEYS[3])
+local waiting = entriesOf(redis.pcall('lrange', KEYS[2], 0, MOST_ENTRIES))
+local tickets = entriesOf(redis.pcall('lrange', KEYS[3], 0, MOST_ENTRIES))
 local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MOST_ENTRIES, 'withscores')) or {}
 for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
 local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
@@ -1202,10 +1405,10 @@ export function idempotencyForget(replies: string, operations: readonly Argument
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: '46b4db005bd1d9bd266a6df280bef42a163fc97c',
+  sha1: 'deca1c7063f2f9ff92d1b95feb16a7fd579a6377',
   text: `-- holdfast latch/count-down
-${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
-keepReplies(KEYS[2])
+${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS, ARGV[3], ARGV[4], function()
+keepReplies(KEYS)
 if redis.call('exists', KEYS[1]) == 0 then
 return 0
 end
@@ -1238,9 +1441,9 @@ export function latchCountDown(latch: string, replies: string, channel: Argument
 
 const LATCH_DELETE: Script = {
   name: 'latch/delete',
-  sha1: '09a8d6dfea08933f5c8523de70ead362605fc83f',
+  sha1: '0d85d7c0b656aae8f3eacb49f185f5a71f266e63',
   text: `-- holdfast latch/delete
-${NUMBERS_INTEGER_AT_PART}integerAt(KEYS[1])
+${NUMBERS_INTEGER_AT_PART}integerAt(KEYS)
 if redis.call('del', KEYS[1]) == 0 then
 return 0
 end
@@ -1263,9 +1466,9 @@ export function latchDelete(latch: string, channel: Argument, message: Argument)
 
 const LATCH_INSPECT: Script = {
   name: 'latch/inspect',
-  sha1: 'ddd2dfcb66301111612ed08eef0c3ff4f69959b4',
+  sha1: '38d48406ce812e27eef98283176db5cd91ab281d',
   text: `-- holdfast latch/inspect
-${NUMBERS_INTEGER_AT_PART}return integerAt(KEYS[1])
+${NUMBERS_INTEGER_AT_PART}return integerAt(KEYS)
 `,
 }
 
@@ -1281,9 +1484,9 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: '1518ddc449ae826afef25e9501b187cf42232a2d',
+  sha1: 'a2b0d2cff5a52162b105ba2a795d0176815e808b',
   text: `-- holdfast latch/set-count
-${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
+${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS, ARGV[4], ARGV[5], function()
 if redis.call('exists', KEYS[1]) == 1 then
 return 0
 end
@@ -1314,16 +1517,18 @@ export function latchSetCount(latch: string, replies: string, count: Argument, c
 
 const LOCK_ACQUIRE_ALL: Script = {
   name: 'lock/acquire-all',
-  sha1: 'ed83d3c2442a15a8243885c14670f3de538d0f47',
+  sha1: 'b61ca77db2b70ee68b48e4b2e0d424f3fc1f79f8',
   expires: true,
   text: `-- holdfast lock/acquire-all
-${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}for n, lock in ipairs(KEYS) do
-if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
+${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}for n, key in ipairs(KEYS) do
+local KEYS = { key }
+if redis.call('pttl', KEYS[1]) ~= -2 and redis.call('hexists', KEYS[1], ARGV[n + 1]) == 0 then
 return n - 1
 end
 end
-for n, lock in ipairs(KEYS) do
-local refused = take(lock, ARGV[1], ARGV[n + 1])
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
+local refused = take(KEYS, ARGV[1], ARGV[n + 1])
 if refused then
 return refused
 end
@@ -1347,10 +1552,10 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_QUEUED: Script = {
   name: 'lock/acquire-queued',
-  sha1: '96616551d227069cff55b44b61e5457bedf4f193',
+  sha1: '48cfd979f9504bb4f634331447201ecb7a29045f',
   expires: true,
   text: `-- holdfast lock/acquire-queued
-${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}local left = take(KEYS[1], ARGV[1], ARGV[2])
+${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}local left = take(KEYS, ARGV[1], ARGV[2])
 if left == nil then
 local removed = redis.pcall('lrem', KEYS[2], 0, ARGV[3])
 if ARGV[6] == '1' then
@@ -1362,16 +1567,16 @@ end
 notify(ARGV[5], ticket, 'turn')
 end
 elseif type(removed) == 'number' and removed > 0 then
-passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
+passTurn(KEYS, ARGV[5], ARGV[3], 'next')
 end
 if ARGV[7] == '1' then
-joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
+joinTurnQueue(KEYS, ARGV[3], ARGV[4])
 end
 return nil
 elseif type(left) == 'table' then
 return left
 end
-joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
+joinTurnQueue(KEYS, ARGV[3], ARGV[4])
 if redis.call('hlen', KEYS[1]) ~= 1 or not string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) then
 return { left, 0 }
 end
@@ -1401,10 +1606,10 @@ export function lockAcquireQueued(lock: string, turnQueue: string, leaseTimeMs: 
 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
-  sha1: '9e178411622a17f02dd235d2217f4b0eb1d8270c',
+  sha1: '85e52c965a45f8af4507acd9b2a3fbadeaacb154',
   expires: true,
   text: `-- holdfast lock/acquire
-${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}return take(KEYS[1], ARGV[1], ARGV[2])
+${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}return take(KEYS, ARGV[1], ARGV[2])
 `,
 }
 
@@ -1425,11 +1630,11 @@ export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_ADOPT: Script = {
   name: 'lock/adopt',
-  sha1: 'cb30c2ab8cbcdc1ee3721f59fef4ca40489dd39d',
+  sha1: '3140125054b398ab67376e3eb3b8c7ddae28aa61',
   expires: true,
   text: `-- holdfast lock/adopt
 ${LEASE_EXTEND_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-extendLease(KEYS[1], ARGV[1])
+extendLease(KEYS, ARGV[1])
 return nil
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
@@ -1478,10 +1683,10 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_TURN_QUEUE: Script = {
   name: 'lock/leave-turn-queue',
-  sha1: 'b7a202442a684e569a972aad31bc1dcaf49d3550',
+  sha1: 'ed223f9877867a2ecd0bc123e275ebfacb6d8166',
   text: `-- holdfast lock/leave-turn-queue
-${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}redis.pcall('lrem', KEYS[2], 0, ARGV[1])
-passTurn(KEYS[2], ARGV[2], ARGV[1], redis.call('pttl', KEYS[1]) == -2 and 'turn' or 'next')
+${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART_2}redis.pcall('lrem', KEYS[2], 0, ARGV[1])
+passTurn(KEYS, ARGV[2], ARGV[1], redis.call('pttl', KEYS[1]) == -2 and 'turn' or 'next')
 return 1
 `,
 }
@@ -1501,9 +1706,9 @@ export function lockLeaveTurnQueue(lock: string, turnQueue: string, ticket: Argu
 
 const LOCK_REENTER: Script = {
   name: 'lock/reenter',
-  sha1: '88d9008c520300c2dce8392f6078ba03c59dec38',
+  sha1: '0755f06e35097527d1be58360c93fee1605b7b23',
   text: `-- holdfast lock/reenter
-${LEASE_EXTEND_PART}${LOCK_SET_HOLD_COUNT_PART}return setHoldCount(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
+${LEASE_EXTEND_PART}${LOCK_SET_HOLD_COUNT_PART}return setHoldCount(KEYS, ARGV[1], ARGV[2], ARGV[3])
 `,
 }
 
@@ -1523,9 +1728,9 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_ONE: Script = {
   name: 'lock/release-one',
-  sha1: 'fbd8345822e49fe19399fbe30e384db062fe9b3f',
+  sha1: '625d8109d09c416ec95160c0895230d82971b810',
   text: `-- holdfast lock/release-one
-${LEASE_EXTEND_PART}${LOCK_SET_HOLD_COUNT_PART}return setHoldCount(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
+${LEASE_EXTEND_PART}${LOCK_SET_HOLD_COUNT_PART}return setHoldCount(KEYS, ARGV[1], ARGV[2], ARGV[3])
 `,
 }
 
@@ -1545,7 +1750,7 @@ export function lockReleaseOne(lock: string, leaseTimeMs: Argument, holder: Argu
 
 const LOCK_RELEASE_QUEUED: Script = {
   name: 'lock/release-queued',
-  sha1: 'dc8822e32e885c3e59b7f8a31a84b4eb3d3c02e9',
+  sha1: 'a151bddfec339a18a4653713d80d1c717a5e5a62',
   text: `-- holdfast lock/release-queued
 ${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
 return nil
@@ -1553,9 +1758,9 @@ end
 if ARGV[6] == '0' then
 redis.pcall('lrem', KEYS[2], 0, ARGV[5])
 elseif ARGV[5] ~= '' then
-joinTurnQueue(KEYS[2], ARGV[5], ARGV[6])
+joinTurnQueue(KEYS, ARGV[5], ARGV[6])
 end
-local others = passTurn(KEYS[2], ARGV[4], ARGV[5], 'turn')
+local others = passTurn(KEYS, ARGV[4], ARGV[5], 'turn')
 local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
 if others == -1 or type(receivers) ~= 'number' then
 return -1
@@ -1618,11 +1823,12 @@ export function lockRelease(lock: string, holder: Argument, channel: Argument, m
 
 const LOCK_RENEW_CAPPED: Script = {
   name: 'lock/renew-capped',
-  sha1: '7371cf26849322cad8714aa7d393092c5891b68a',
+  sha1: '5c96204678b604e2cb1a97bb05eee2d2002b9051',
   text: `-- holdfast lock/renew-capped
 ${LOCK_RENEW_ONE_PART}local renewed = {}
-for n, lock in ipairs(KEYS) do
-local left = renewOne(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
+local left = renewOne(KEYS, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
 if type(left) == 'table' then
 return left
 end
@@ -1648,11 +1854,12 @@ export function lockRenewCapped(keys: readonly string[], args: readonly Argument
 
 const LOCK_RENEW: Script = {
   name: 'lock/renew',
-  sha1: '736bad1a2dd04d13897f3b285af34aae93f233b0',
+  sha1: '2077c609575e0e590e0f0cc90fe5cdab1e870d0d',
   text: `-- holdfast lock/renew
 ${LOCK_RENEW_ONE_PART}local renewed = {}
-for n, lock in ipairs(KEYS) do
-local left = renewOne(lock, ARGV[2 * n - 1], ARGV[2 * n])
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
+local left = renewOne(KEYS, ARGV[2 * n - 1], ARGV[2 * n])
 if type(left) == 'table' then
 return left
 end
@@ -1676,13 +1883,13 @@ export function lockRenew(keys: readonly string[], args: readonly Argument[]): S
 
 const LOCK_SHORTEN: Script = {
   name: 'lock/shorten',
-  sha1: '87f2a13de8d136d8ffc0e930bf7f6a0768d150c2',
+  sha1: '64192b955eb439a04de6a2da1d26c05220281e17',
   text: `-- holdfast lock/shorten
 ${LEASE_CUT_PART}if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
 return 0
 end
 if redis.call('hlen', KEYS[1]) <= 2 then
-cutLease(KEYS[1], tonumber(ARGV[1]))
+cutLease(KEYS, tonumber(ARGV[1]))
 end
 return 1
 `,
@@ -1702,11 +1909,11 @@ export function lockShorten(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: '9e151f23979245187da13e733173bddcc7e0d948',
+  sha1: 'c84526395c55be1fff109d7285316560a73066e2',
   expires: true,
   text: `-- holdfast permit/acquire
 ${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local expires = now + tonumber(ARGV[1])
-reclaim(KEYS[1], KEYS[2], ARGV[2], 0, math.max(MOST_RECLAIMED, #ARGV - 2))
+reclaim(KEYS, ARGV[2], 0, math.max(MOST_RECLAIMED, #ARGV - 2))
 local isRepeat, ids, held = false, {}, {}
 for n = 1, #ARGV - 2 do
 ids[n] = bytesOf(ARGV[n + 2])
@@ -1714,7 +1921,7 @@ held[n] = redis.call('zscore', KEYS[2], ids[n])
 isRepeat = isRepeat or held[n] ~= false
 end
 if not isRepeat then
-if integerAt(KEYS[1]) < #ids then
+if integerAt(KEYS) < #ids then
 local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
 local ends = toInteger(first[2])
 if not ends or first[2] == '922337203685477' then
@@ -1755,11 +1962,11 @@ export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Ar
 
 const PERMIT_INSPECT: Script = {
   name: 'permit/inspect',
-  sha1: '820bafac0c88e679774a48c9e2c8a9dd4e4b9151',
+  sha1: '1420bc5709ed44e9db328b717dafad7af4b44cd7',
   text: `-- holdfast permit/inspect
-${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}reclaim(KEYS[1], KEYS[2], ARGV[1], 0, MOST_RECLAIMED)
+${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}reclaim(KEYS, ARGV[1], 0, MOST_RECLAIMED)
 local expired = redis.call('zcount', KEYS[2], 0, now)
-local found = { integerAt(KEYS[1]) + expired, redis.call('zcard', KEYS[2]) - expired }
+local found = { integerAt(KEYS) + expired, redis.call('zcard', KEYS[2]) - expired }
 for n = 2, #ARGV do
 local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
 if not expires then
@@ -1790,7 +1997,7 @@ export function permitInspect(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RELEASE: Script = {
   name: 'permit/release',
-  sha1: 'ee6199bc9c5e092bd605f5c13541808861fc052d',
+  sha1: 'ac310c97d46bd2860544928f0ed063daf47f2fc8',
   text: `-- holdfast permit/release
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local permits, released, held = {}, 0, 0
 for n = 2, #ARGV do
@@ -1801,7 +2008,7 @@ end
 if #permits > 0 then
 released = redis.call('zrem', KEYS[2], unpack(permits))
 end
-local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MOST_RECLAIMED)
+local receivers = reclaim(KEYS, ARGV[1], released, MOST_RECLAIMED)
 if held < #ARGV - 1 then
 return nil
 end
@@ -1826,15 +2033,16 @@ export function permitRelease(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RENEW: Script = {
   name: 'permit/renew',
-  sha1: 'bcf9e52a037632c598e19bd052cff93d21ec3844',
+  sha1: '8e1bd7ec0386bf962e9e8d6c8ea3cbbdbaa0ee20',
   text: `-- holdfast permit/renew
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}local renewed = {}
-for n, leases in ipairs(KEYS) do
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
 local expires = now + tonumber(ARGV[2 * n])
 local permits, isHeld = {}, 1
 for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
 local permit = bytesOf(id)
-local score = redis.pcall('zscore', leases, permit)
+local score = redis.pcall('zscore', KEYS[1], permit)
 if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
 return score
 end
@@ -1845,10 +2053,10 @@ table.insert(permits, permit)
 end
 end
 if isHeld == 1 and #permits > 0 then
-redis.call('zrem', leases, '')
+redis.call('zrem', KEYS[1], '')
 end
 for _, permit in ipairs(isHeld == 1 and permits or {}) do
-redis.call('zadd', leases, string.format('%d', expires), permit)
+redis.call('zadd', KEYS[1], string.format('%d', expires), permit)
 end
 renewed[n] = isHeld
 end
@@ -1869,11 +2077,11 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: 'c79b0971d65c9fa2c96803210e3d6d214df6b41a',
+  sha1: 'a827a55341c71a1a7cd9ae62190e96a05dcb2b93',
   text: `-- holdfast permit/set-permits
-${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${NUMBERS_INTEGER_AT_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}return runOnce(KEYS[3], ARGV[3], ARGV[4], function()
-reclaim(KEYS[1], KEYS[2], ARGV[2], 0, MOST_RECLAIMED)
-local available = integerAt(KEYS[1])
+${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART_2}${IDEMPOTENCY_RUN_ONCE_PART_2}${NUMBERS_INTEGER_AT_PART}${PERMIT_PERMIT_BYTES_PART_2}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}return runOnce(KEYS, ARGV[3], ARGV[4], function()
+reclaim(KEYS, ARGV[2], 0, MOST_RECLAIMED)
+local available = integerAt(KEYS)
 local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
 if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
 return available
@@ -1932,32 +2140,32 @@ export function permitUpdateLease(leases: string, id: Argument, leaseTimeMs: Arg
 
 const READ_LOCK_ACQUIRE: Script = {
   name: 'read-lock/acquire',
-  sha1: '3b18392ec5e68cae5ce6edd0bcc980396e7880e4',
+  sha1: '7ebdeaebd338ed173fe631cf59ae43ff64edda58',
   expires: true,
   text: `-- holdfast read-lock/acquire
-local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local mode = redis.call('hget', lock, 'mode')
-local left = redis.call('pttl', lock)
-if mode ~= 'read' and left ~= -2 and redis.call('hexists', lock, holder .. ':write') == 0 then
+local lease, holder = tonumber(ARGV[1]), ARGV[2]
+local mode = redis.call('hget', KEYS[1], 'mode')
+local left = redis.call('pttl', KEYS[1])
+if mode ~= 'read' and left ~= -2 and redis.call('hexists', KEYS[1], holder .. ':write') == 0 then
 return left
 end
 if redis.call('pttl', KEYS[2]) < lease then
 redis.call('set', KEYS[2], 1, 'px', lease)
 end
 if left == -2 then
-redis.call('hset', lock, 'mode', 'read', holder, 1)
-local expires = redis.pcall('pexpire', lock, lease)
+redis.call('hset', KEYS[1], 'mode', 'read', holder, 1)
+local expires = redis.pcall('pexpire', KEYS[1], lease)
 if type(expires) == 'table' then
-redis.call('del', lock, KEYS[2])
+redis.call('del', KEYS[1], KEYS[2])
 return expires
 end
 return nil
 end
-if redis.call('hexists', lock, holder) == 0 then
-redis.call('hset', lock, holder, 1)
+if redis.call('hexists', KEYS[1], holder) == 0 then
+redis.call('hset', KEYS[1], holder, 1)
 end
 if left < lease then
-redis.call('pexpire', lock, lease)
+redis.call('pexpire', KEYS[1], lease)
 end
 return nil
 `,
@@ -1981,14 +2189,14 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: '042727ff660f35facbcdf03574f0ac5ff3c5bfa2',
+  sha1: '546ac6713dc1de5a7f9e7a180bf24505d4ea279b',
   text: `-- holdfast read-lock/inspect
-${READ_LOCK_READ_HOLDS_PART}local lock, prefix, cursor = KEYS[1], ARGV[1], ARGV[2]
-local found = { redis.call('pttl', lock), '0', 0 }
-if not redis.call('hget', lock, 'mode') then
+${READ_LOCK_READ_HOLDS_PART}local prefix, cursor = ARGV[1], ARGV[2]
+local found = { redis.call('pttl', KEYS[1]), '0', 0 }
+if not redis.call('hget', KEYS[1], 'mode') then
 return found
 end
-found[3] = redis.call('hlen', lock) - 1
+found[3] = redis.call('hlen', KEYS[1]) - 1
 local looks = 0
 local function add(holder, count)
 local isHeld = string.sub(holder, -6) == ':write'
@@ -2002,7 +2210,7 @@ table.insert(found, holder)
 table.insert(found, count)
 end
 end
-local own = ARGV[3] ~= '' and redis.call('hget', lock, ARGV[3])
+local own = ARGV[3] ~= '' and redis.call('hget', KEYS[1], ARGV[3])
 if own then
 add(ARGV[3], own)
 end
@@ -2010,7 +2218,7 @@ if cursor ~= '' then
 found[2] = cursor
 end
 while cursor ~= '' and looks < MOST_LOOKS do
-local page = redis.call('hscan', lock, cursor, 'count', 50)
+local page = redis.call('hscan', KEYS[1], cursor, 'count', 50)
 cursor = page[1]
 found[2] = cursor
 for n = 1, #page[2], 2 do
@@ -2042,29 +2250,29 @@ export function readLockInspect(lock: string, prefix: Argument, cursor: Argument
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: 'bea2fbdcc329cd24ea7039813d2aa84c564aafb0',
+  sha1: 'b5db128b9cf5a9b3e10e3010321feadd8ad4f628',
   text: `-- holdfast read-lock/release
-${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_DELETE_READER_PART}local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
-local count = redis.call('hget', lock, holder)
+${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_DELETE_READER_PART}local holder, prefix = ARGV[1], ARGV[2]
+local count = redis.call('hget', KEYS[1], holder)
 if not count then
 return nil
 end
-local isWritten, before = redis.call('hget', lock, 'mode') == 'write', redis.call('pttl', lock)
-local longest, looked, dead = longestReadOfAll(lock, prefix, holder, before)
-removeReaders(lock, dead)
-local wasHeld = looked ~= 'dead' and deleteReader(lock, prefix, holder, count)
+local isWritten, before = redis.call('hget', KEYS[1], 'mode') == 'write', redis.call('pttl', KEYS[1])
+local longest, looked, dead = longestReadOfAll(KEYS, prefix, holder, before)
+removeReaders(KEYS, dead)
+local wasHeld = looked ~= 'dead' and deleteReader(KEYS, prefix, holder, count)
 if looked == 'dead' or wasHeld == nil then
 return 'unfinished'
 end
 local receivers = 0
 local isEnd = looked == 'all' and not isWritten
 if isEnd and longest > 0 then
-redis.call('pexpire', lock, longest)
+redis.call('pexpire', KEYS[1], longest)
 if longest < 5000 and before - longest > 100 then
 redis.pcall('publish', ARGV[3], ARGV[4])
 end
 elseif isEnd then
-redis.call('del', lock)
+redis.call('del', KEYS[1])
 receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 end
 if not wasHeld then
@@ -2095,20 +2303,22 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '27eed106ba9e305f073f34f7d456be165300546b',
+  sha1: '5f2457306521c4b208e3b7cd822394693a0cbbb5',
   text: `-- holdfast read-lock/renew
-${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_EXTEND_HOLD_PART}local renewed = {}
-for n, lock in ipairs(KEYS) do
+${READ_LOCK_READ_HOLDS_PART_2}${READ_LOCK_EXTEND_HOLD_PART}local renewed = {}
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
 local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
-local count = redis.pcall('hget', lock, holder)
+local count = redis.pcall('hget', KEYS[1], holder)
 if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) then
 return count
 end
 renewed[n] = 0
 if type(count) == 'string' and isReading(prefix, holder, count) then
-redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
+local left = redis.call('pttl', KEYS[1])
+redis.call('pexpire', KEYS[1], math.max(left, lease))
 for index = 1, math.min(holdCount(count), LEASED_HOLDS) do
-extendHold(readHold(prefix, holder, index), lease)
+extendHold(prefix, holder, index, lease)
 end
 renewed[n] = 1
 end
@@ -2133,10 +2343,10 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: '918ed7d0d69a1b400731d1167608d94f97be74ce',
+  sha1: '641f8d18a5c386bc02054743bfae943c045fe279',
   text: `-- holdfast read-lock/set-count
-${LEASE_EXTEND_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_EXTEND_HOLD_PART}local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local before = redis.call('hget', lock, holder)
+${LEASE_EXTEND_PART}${READ_LOCK_READ_HOLDS_PART_2}${READ_LOCK_EXTEND_HOLD_PART}local lease, holder, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local before = redis.call('hget', KEYS[1], holder)
 if not before or not isReading(ARGV[4], holder, before) then
 return 0
 end
@@ -2144,14 +2354,15 @@ if count > MOST_HOLDS then
 return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
 end
 for index = count + 1, math.min(holdCount(before), count + MOST_LOOKS) do
-redis.call('del', readHold(ARGV[4], holder, index))
+local KEYS = { readHold(ARGV[4], holder, index) }
+redis.call('del', KEYS[1])
 end
 for index = 1, math.min(count, LEASED_HOLDS) do
-extendHold(readHold(ARGV[4], holder, index), lease)
+extendHold(ARGV[4], holder, index, lease)
 end
-extendHold(readHold(ARGV[4], holder, count), lease)
-redis.call('hset', lock, holder, count)
-extendLease(lock, lease)
+extendHold(ARGV[4], holder, count, lease)
+redis.call('hset', KEYS[1], holder, count)
+extendLease(KEYS, lease)
 return 1
 `,
 }
@@ -2173,18 +2384,18 @@ export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '3283fb314e29586c9514b068fd675ef476691b90',
+  sha1: '9367b9abdaf31595901b1e5a3b778cc525fe6562',
   expires: true,
   text: `-- holdfast semaphore/acquire
-${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_GENERATION_PART}local available = integerAt(KEYS[1])
+${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_GENERATION_PART}local available = integerAt(KEYS)
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
 return 0
 end
-return runOnce(KEYS[2], ARGV[2], ARGV[3], function()
-local id = currentGeneration(KEYS[3])
+return runOnce(KEYS, ARGV[2], ARGV[3], function()
+local id = currentGeneration(KEYS)
 local expiryMs = redis.call('pttl', KEYS[1])
 if expiryMs >= 0 and id > 0 then
-id = startGeneration(KEYS[3], math.max(1, expiryMs))
+id = startGeneration(KEYS, math.max(1, expiryMs))
 end
 redis.call('decrby', KEYS[1], ARGV[1])
 return id
@@ -2212,13 +2423,13 @@ export function semaphoreAcquire(semaphore: string, replies: string, generation:
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: '660d28d558f7668e63da9a816a09ba12eb23f466',
+  sha1: '0dae70ed406935ea69171eb65af8eb1baf81753b',
   text: `-- holdfast semaphore/add-permits
-${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
+${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART_2}return runOnce(KEYS, ARGV[3], ARGV[4], function()
 local isNew = redis.call('exists', KEYS[1]) == 0
 local available = redis.call('incrby', KEYS[1], ARGV[1])
 if isNew then
-startGeneration(KEYS[3], 0)
+startGeneration(KEYS, 0)
 end
 if tonumber(ARGV[1]) > 0 then
 announcePermits(ARGV[2], available)
@@ -2248,13 +2459,13 @@ export function semaphoreAddPermits(semaphore: string, replies: string, generati
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: '5c7ba5e910474f566b14a760e2950bf71f3e883c',
+  sha1: 'd4ca54b2f113c322a0939c044514243e24447b3b',
   text: `-- holdfast semaphore/cancel
-${IDEMPOTENCY_KEEP_REPLIES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
-local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isGeneration(KEYS[3], taken)
-keepReplies(KEYS[2])
+${IDEMPOTENCY_KEEP_REPLIES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART_3}local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isGeneration(KEYS, taken)
+keepReplies(KEYS)
 redis.call('hset', KEYS[2], ARGV[2], 0)
-keepReplies(KEYS[2])
+keepReplies(KEYS)
 if not isOwed then
 return 0
 end
@@ -2280,13 +2491,13 @@ export function semaphoreCancel(semaphore: string, replies: string, generation: 
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: '76cb566696e6d8150d282a62de8ba6e2fd97afa1',
+  sha1: '404ff728d6512bb652a5c842539cd581614c8fcf',
   text: `-- holdfast semaphore/delete
-${SEMAPHORE_GENERATION_PART}${NUMBERS_INTEGER_AT_PART}integerAt(KEYS[1])
+${SEMAPHORE_GENERATION_PART_2}${NUMBERS_INTEGER_AT_PART}integerAt(KEYS)
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
 if existed == 1 then
-startGeneration(KEYS[3], 0)
+startGeneration(KEYS, 0)
 end
 return existed
 `,
@@ -2306,10 +2517,10 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: '8a4231b4a9dbb21b9e983e68b3513cb7c58b066e',
+  sha1: 'fc791c2c71d21db77d2bc40701c30d5ddd70c431',
   text: `-- holdfast semaphore/drain-permits
-${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[1], ARGV[2], function()
-local available = integerAt(KEYS[1])
+${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS, ARGV[1], ARGV[2], function()
+local available = integerAt(KEYS)
 if available ~= 0 then
 redis.call('decrby', KEYS[1], available)
 end
@@ -2335,9 +2546,9 @@ export function semaphoreDrainPermits(semaphore: string, replies: string, operat
 
 const SEMAPHORE_INSPECT: Script = {
   name: 'semaphore/inspect',
-  sha1: 'f6ef80b141f2932335e5b9a11716d022b8932bc2',
+  sha1: 'a92c412e5a6505dbe23b0581cdb6bd1bab1becd4',
   text: `-- holdfast semaphore/inspect
-${NUMBERS_INTEGER_AT_PART}return integerAt(KEYS[1])
+${NUMBERS_INTEGER_AT_PART}return integerAt(KEYS)
 `,
 }
 
@@ -2353,18 +2564,18 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: 'd74f31323b4971ea9a5f42eb0dec487d97aa0735',
+  sha1: '54092b2e8dfcc13a688c47305f792626ce05c1b4',
   text: `-- holdfast semaphore/release
-${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
-keepReplies(KEYS[2])
+${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART_4}return runOnce(KEYS, ARGV[4], ARGV[5], function()
+keepReplies(KEYS)
 local exists = redis.call('exists', KEYS[1]) == 1
 local id = tonumber(ARGV[2])
-if ARGV[2] ~= 'create' and not exists or id and not isGeneration(KEYS[3], id) then
+if ARGV[2] ~= 'create' and not exists or id and not isGeneration(KEYS, id) then
 return -2
 end
 local available = redis.call('incrby', KEYS[1], ARGV[1])
 if not exists then
-startGeneration(KEYS[3], 0)
+startGeneration(KEYS, 0)
 end
 return announcePermits(ARGV[3], available)
 end)
@@ -2393,9 +2604,9 @@ export function semaphoreRelease(semaphore: string, replies: string, generation:
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: 'fbc414de5928e68e59f3a8f380151a597d34a359',
+  sha1: 'b3213d76525a80567af8d494e36b258d1ff21f3f',
   text: `-- holdfast semaphore/set-permits
-${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
+${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART_2}return runOnce(KEYS, ARGV[4], ARGV[5], function()
 if redis.call('exists', KEYS[1]) == 1 then
 return 0
 end
@@ -2404,7 +2615,7 @@ redis.call('set', KEYS[1], ARGV[1])
 else
 redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
 end
-startGeneration(KEYS[3], tonumber(ARGV[2]))
+startGeneration(KEYS, tonumber(ARGV[2]))
 announcePermits(ARGV[3], tonumber(ARGV[1]))
 return 1
 end)
@@ -2468,12 +2679,12 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
-  sha1: 'db1814a8cd08b78beca37c13cb9d9b9b3e061f74',
+  sha1: '81bc13bee65ffbb2bfad7e475eac96c720a03adc',
   expires: true,
   text: `-- holdfast string-lock/adopt
 ${LEASE_EXTEND_PART}local current = redis.call('get', KEYS[1])
 if current == ARGV[3] then
-extendLease(KEYS[1], ARGV[1])
+extendLease(KEYS, ARGV[1])
 return nil
 end
 if current ~= ARGV[2] then
@@ -2501,12 +2712,12 @@ export function stringLockAdopt(lock: string, leaseTimeMs: Argument, from: Argum
 
 const STRING_LOCK_EXTEND: Script = {
   name: 'string-lock/extend',
-  sha1: 'd6b39084ba44bc6d49f73dc4ad9e50ebddb548c2',
+  sha1: '49d92b8de8dffdb2ca86767a3ce68d6f5d4a59a7',
   text: `-- holdfast string-lock/extend
 ${LEASE_EXTEND_PART}if redis.call('get', KEYS[1]) ~= ARGV[2] then
 return 0
 end
-extendLease(KEYS[1], ARGV[1])
+extendLease(KEYS, ARGV[1])
 return 1
 `,
 }
@@ -2570,17 +2781,18 @@ export function stringLockRelease(lock: string, holder: Argument, channel: Argum
 
 const STRING_LOCK_RENEW: Script = {
   name: 'string-lock/renew',
-  sha1: '1f81964fd2d6e6d317f8c0b259f9e67dc504184f',
+  sha1: '599e470d9ee35cd5514d15174d778906c4fab20d',
   text: `-- holdfast string-lock/renew
 ${LEASE_EXTEND_PART}local renewed = {}
-for n, lock in ipairs(KEYS) do
-local current = redis.pcall('get', lock)
+for n, key in ipairs(KEYS) do
+local KEYS = { key }
+local current = redis.pcall('get', KEYS[1])
 if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE', 1, true) then
 return current
 end
 renewed[n] = current == ARGV[2 * n - 1] and 1 or 0
 if renewed[n] == 1 then
-extendLease(lock, ARGV[2 * n])
+extendLease(KEYS, ARGV[2 * n])
 end
 end
 return renewed
@@ -2600,12 +2812,12 @@ export function stringLockRenew(keys: readonly string[], args: readonly Argument
 
 const STRING_LOCK_SHORTEN: Script = {
   name: 'string-lock/shorten',
-  sha1: '040d38f5f6a3f30d6bd97616b676ea2a8adf4669',
+  sha1: 'b534dfd05dc1f4ad61be721d6770daa437c251e4',
   text: `-- holdfast string-lock/shorten
 ${LEASE_CUT_PART}if redis.call('get', KEYS[1]) ~= ARGV[2] then
 return 0
 end
-cutLease(KEYS[1], tonumber(ARGV[1]))
+cutLease(KEYS, tonumber(ARGV[1]))
 return 1
 `,
 }
@@ -2641,7 +2853,7 @@ export function timeRead(key: string): ScriptCall {
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: 'bc980038a21dce13c084f35171ba11a921a67e84',
+  sha1: 'a20b0f47851943715c1e685a9dfb8ec4a009eac7',
   expires: true,
   text: `-- holdfast write-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_LEFT_FOR_WRITER_PART}local left = redis.call('pttl', KEYS[1])
@@ -2652,12 +2864,12 @@ end
 return nil
 end
 if left ~= -2 then
-left = leftForWriter(KEYS[1], ARGV[3], left)
+left = leftForWriter(KEYS, ARGV[3], left)
 end
 if left ~= -2 then
 return left
 end
-return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
+return createLock(KEYS, ARGV[1], 'mode', 'write', ARGV[2], 1)
 `,
 }
 
@@ -2679,13 +2891,13 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: '1cee8b5e0e8b7171ffdaf5d75f305c4317df113a',
+  sha1: '83c8c9718efbcdce1811b29d408478c26f08f87d',
   text: `-- holdfast write-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
 return nil
 end
-local longest, looked, dead = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
-removeReaders(KEYS[1], dead)
+local longest, looked, dead = longestReadOfAll(KEYS, ARGV[2], ARGV[1], -1)
+removeReaders(KEYS, dead)
 if looked == 'dead' then
 return 'unfinished'
 end
@@ -2720,8 +2932,8 @@ export function writeLockRelease(lock: string, holder: Argument, prefix: Argumen
   return { script: WRITE_LOCK_RELEASE, keys: [lock], args: [holder, prefix, channel, message] }
 }
 
-/** What runs an operation once. */
-export const RUN_ONCE = TIME_NOW_PART + IDEMPOTENCY_KEEP_REPLIES_PART + IDEMPOTENCY_RUN_ONCE_PART
+/** What runs a script once. */
+export const ONCE = TIME_NOW_PART + IDEMPOTENCY_KEEP_REPLIES_PART_3 + IDEMPOTENCY_RUN_ONCE_PART_3 + IDEMPOTENCY_ONCE_PART
 
 /** Every script. */
 export const SCRIPTS: readonly Script[] = [

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { RUN_ONCE } from './generated.js'
+import { ONCE } from './generated.js'
 import type { Script, ScriptCall } from './script.js'
 
 /** Returns a function that makes a variant of a script, once for each script. */
@@ -93,22 +93,11 @@ export const CLOCK_TOLERANCE_MS = 1_000
 /** The variant that does nothing if it arrives late. */
 export const inTime = variantOf((text) => DEADLINE + text)
 
-/** One more key, for the stored replies, and two more arguments: the number of the operation, and when it was opened. */
-const ONCE = `
-local args = {}
-for index = 1, #ARGV - 2 do
-  args[index] = ARGV[index] -- a copy: calls of a batch share arguments
-end
-local replies = table.remove(KEYS)
-return runOnce(replies, ARGV[#ARGV - 1], ARGV[#ARGV], function()
-  return one(KEYS, args) or -2
-end)
-`
-
 /** The variant that runs once, however many copies arrive, and never late. An integer reply stays what it is; nil is -2. */
-export const forOnce = variantOf((text) => `${RUN_ONCE}local function one(KEYS, ARGV)\n${text}\nend\n${ONCE}`, {
-  expires: true,
-})
+export const forOnce = variantOf(
+  (text) => `${ONCE}local function one(KEYS, ARGV)\n${text}\nend\nreturn once(KEYS, ARGV, one)\n`,
+  { expires: true },
+)
 
 /** A call that runs once, under the number of an operation. */
 export function once(

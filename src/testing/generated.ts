@@ -211,12 +211,6 @@ export function translated(redis: Redis): Translated {
     let receivers: any = redis.publish(channel, available)[0]
     return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
   }
-  const extendHold = (key?: any, lease?: any): any[] => {
-    if (lua.lt(redis.call("pttl", key), lease)) {
-      redis.call("set", key, 1, "px", lease)
-    }
-    return []
-  }
   return {
     scripts: {
       'fair-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
@@ -226,7 +220,7 @@ export function translated(redis: Redis): Translated {
           let T: any
           return [(lua.truth(T = lua.match(holder, /^.*:/s)[0]) ? T : holder)]
         }
-        const shortenDeadlinesOf = (client?: any, queue?: any, deadlines?: any, deadline?: any, channelPrefix?: any, message?: any): any[] => {
+        const shortenDeadlinesOf = (queue?: any, deadlines?: any, client?: any, deadline?: any, channelPrefix?: any, message?: any): any[] => {
           for (let [, waiter] of lua.ipairs(redis.call("lrange", queue, 0, (lua.number(MOST_SHORTENED) - 1)))) {
             if (((clientOf(waiter)[0] === client) && !lua.truth(wasWoken(...deadlineOf(deadlines, waiter))[0]))) {
               redis.publish(lua.concat(channelPrefix, waiter), message)[0]
@@ -235,7 +229,7 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const shortenDeadlinesBehind = (holder$2?: any, deadlines$2?: any, deadline$2?: any, channelPrefix$2?: any, message$2?: any): any[] => {
+        const shortenDeadlinesBehind = (deadlines$2?: any, holder$2?: any, deadline$2?: any, channelPrefix$2?: any, message$2?: any): any[] => {
           let from: any = lua.integer(lua.number((lua.number(deadline$2) + 1)))
           let longer: any = redis.call("zrangebyscore", deadlines$2, from, "9007199254740991", "limit", 0, MOST_SHORTENED)
           for (let [, waiter$2] of lua.ipairs(longer)) {
@@ -263,7 +257,7 @@ export function translated(redis: Redis): Translated {
                 deadline$3 = latest
                 setDeadlineOfWoken(deadlines$3, first, latest)
               }
-              if ((lua.truth(isUnsubscribed) && lua.truth(shortenDeadlinesBehind(holder$3, deadlines$3, latest, channelPrefix$3, message$3)[0]))) {
+              if ((lua.truth(isUnsubscribed) && lua.truth(shortenDeadlinesBehind(deadlines$3, holder$3, latest, channelPrefix$3, message$3)[0]))) {
                 return [first, 1]
               }
               return [first, lua.min((lua.floor(deadline$3) - lua.number(now)), 1000)]
@@ -271,7 +265,7 @@ export function translated(redis: Redis): Translated {
             redis.call("zrem", deadlines$3, first)
             redis.call("lpop", queue$2)
             if ((!lua.truth(isUnsubscribed) && !lua.truth(hasShortened))) {
-              shortenDeadlinesOf(clientOf(first)[0], queue$2, deadlines$3, (lua.number(now) + 1000), channelPrefix$3, message$3)
+              shortenDeadlinesOf(queue$2, deadlines$3, clientOf(first)[0], (lua.number(now) + 1000), channelPrefix$3, message$3)
               hasShortened = true
             }
             first = redis.call("lindex", queue$2, 0)
@@ -303,31 +297,30 @@ export function translated(redis: Redis): Translated {
           redis.call("pexpire", deadlines$4, QUEUE_TTL)
           return []
         }
-        let [lock, queue$4, deadlines$5]: any[] = [lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3)]
         let [lease, holder$5, wait$2]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
-        let left: any = redis.call("pttl", lock)
-        if (((left !== -2) && (redis.call("hexists", lock, holder$5) === 1))) {
+        let left: any = redis.call("pttl", lua.index(KEYS, 1))
+        if (((left !== -2) && (redis.call("hexists", lua.index(KEYS, 1), holder$5) === 1))) {
           if (lua.lt(left, lease)) {
-            redis.call("pexpire", lock, lease)
+            redis.call("pexpire", lua.index(KEYS, 1), lease)
           }
           return [undefined]
         }
         let now$3: any = epochMs()[0]
         if ((left === -2)) {
-          let [first$2, delay]: any[] = skipDead(queue$4, deadlines$5, holder$5, now$3, lua.index(ARGV, 5), lua.index(ARGV, 6))
+          let [first$2, delay]: any[] = skipDead(lua.index(KEYS, 2), lua.index(KEYS, 3), holder$5, now$3, lua.index(ARGV, 5), lua.index(ARGV, 6))
           if ((!lua.truth(first$2) || (first$2 === holder$5))) {
-            let refused: any = createLock(lock, lease, holder$5, 1)[0]
+            let refused: any = createLock(lua.index(KEYS, 1), lease, holder$5, 1)[0]
             if ((!lua.truth(refused) && lua.truth(first$2))) {
-              redis.call("lpop", queue$4)
-              redis.call("zrem", deadlines$5, holder$5)
-              lowerLast(queue$4, deadlines$5, wait$2)
+              redis.call("lpop", lua.index(KEYS, 2))
+              redis.call("zrem", lua.index(KEYS, 3), holder$5)
+              lowerLast(lua.index(KEYS, 2), lua.index(KEYS, 3), wait$2)
             }
             return [refused]
           }
           left = delay
         }
         if ((lua.index(ARGV, 4) !== "0")) {
-          joinQueue(queue$4, deadlines$5, holder$5, wait$2, now$3, left)
+          joinQueue(lua.index(KEYS, 2), lua.index(KEYS, 3), holder$5, wait$2, now$3, left)
         }
         return [left]
       },
@@ -367,15 +360,15 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        let [group$4, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-        let fields: any = redis.call("hlen", group$4)
-        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$4) === -1)) ? T : (redis.call("hexists", group$4, "mode") === 1))))))) {
+        let [lease$2, holder]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
+        let fields: any = redis.call("hlen", lua.index(KEYS, 1))
+        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", lua.index(KEYS, 1)) === -1)) ? T : (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))))))) {
           return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
         }
         let [longest, expiries, last]: any[] = [0, lua.table([]), lua.table([])]
         for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
           let n: any = $at
-          let [owner$3, expiry$3, before]: any[] = ownerOf(group$4, lua.index(ARGV, n))
+          let [owner$3, expiry$3, before]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
           if ((lua.truth(owner$3) && (owner$3 !== holder))) {
             longest = lua.max(longest, (lua.number(expiry$3) - lua.number(now)))
           }
@@ -383,7 +376,7 @@ export function translated(redis: Redis): Translated {
           lua.set(last, n, before)
         }
         if (lua.gt(longest, 0)) {
-          outlive(group$4, longest)
+          outlive(lua.index(KEYS, 1), longest)
           return [longest]
         }
         for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
@@ -391,16 +384,16 @@ export function translated(redis: Redis): Translated {
           let value$3: any = lua.index(ARGV, n$2)
           let prefix: any = lua.concat(value$3, lua.concat(":", holder))
           if (lua.truth(lua.index(expiries, n$2))) {
-            extendValue(group$4, value$3, holder, lease$2, lua.index(expiries, n$2))
+            extendValue(lua.index(KEYS, 1), value$3, holder, lease$2, lua.index(expiries, n$2))
           } else {
             if (lua.truth(lua.index(last, n$2))) {
-              redis.call("hdel", group$4, lua.concat(value$3, lua.concat(":", lua.concat(lua.index(last, n$2), ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(lua.index(last, n$2), ":lock_count"))))
+              redis.call("hdel", lua.index(KEYS, 1), lua.concat(value$3, lua.concat(":", lua.concat(lua.index(last, n$2), ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(lua.index(last, n$2), ":lock_count"))))
             }
             let expires: any = lua.integer(lua.number((lua.number(now) + lua.number(lease$2))))
-            redis.call("hset", group$4, value$3, holder, lua.concat(prefix, ":expire_time"), expires, lua.concat(prefix, ":lock_count"), 1)
+            redis.call("hset", lua.index(KEYS, 1), value$3, holder, lua.concat(prefix, ":expire_time"), expires, lua.concat(prefix, ":lock_count"), 1)
           }
         }
-        outlive(group$4, lease$2)
+        outlive(lua.index(KEYS, 1), lease$2)
         return [undefined]
       },
       'faster-multi-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
@@ -494,14 +487,15 @@ export function translated(redis: Redis): Translated {
         }
         let renewed: any = lua.table([])
         let last: any = 0
-        for (let [n, group$4] of lua.ipairs(KEYS)) {
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$2: any = lua.table([key])
           let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
           last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
-          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
+          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", lua.index(KEYS$2, 1)), "ok") === "hash")) ? 1 : T)) ? T : 0))
           let expiries: any = lua.table([])
           for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
             let m: any = $at
-            let [owner$3, expiry$3]: any[] = ownerOf(group$4, lua.index(ARGV, m))
+            let [owner$3, expiry$3]: any[] = ownerOf(lua.index(KEYS$2, 1), lua.index(ARGV, m))
             if ((owner$3 !== holder)) {
               lua.set(renewed, n, 0)
               break
@@ -509,11 +503,12 @@ export function translated(redis: Redis): Translated {
             lua.insert(expiries, expiry$3)
           }
           if ((lua.index(renewed, n) === 1)) {
-            redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
+            let left: any = redis.call("pttl", lua.index(KEYS$2, 1))
+            redis.call("pexpire", lua.index(KEYS$2, 1), lua.max(left, (lua.number(lease$2) + lua.number(SLACK))))
           }
           for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
             let m$2: any = $at$2
-            extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2, lua.index(expiries, ((lua.number(m$2) - lua.number(first)) + 1)))
+            extendValue(lua.index(KEYS$2, 1), lua.index(ARGV, m$2), holder, lease$2, lua.index(expiries, ((lua.number(m$2) - lua.number(first)) + 1)))
           }
         }
         return [renewed]
@@ -651,7 +646,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -672,10 +668,10 @@ export function translated(redis: Redis): Translated {
           }
           return [reply]
         }
-        const entriesOf = (list?: any): any[] => {
+        const entriesOf = (reply$2?: any): any[] => {
           let T: any
           let entries: any = lua.table([])
-          for (let [, entry] of lua.ipairs((lua.truth(T = unlessRefused(redis.pcall("lrange", list, 0, MOST_ENTRIES))[0]) ? T : lua.table([])))) {
+          for (let [, entry] of lua.ipairs((lua.truth(T = unlessRefused(reply$2)[0]) ? T : lua.table([])))) {
             lua.insert(entries, ...cut(entry))
           }
           return [entries]
@@ -734,25 +730,26 @@ export function translated(redis: Redis): Translated {
           }
           return [fields, true]
         }
-        let [lock$3, now, isCut]: any[] = [lua.index(KEYS, 1), epochMs()[0], 0]
-        let [kind$2, left$2, text$3, fields$2]: any[] = [lua.index(redis.call("type", lock$3), "ok"), redis.call("pttl", lock$3), "", lua.table([])]
-        if (lua.truth(isData(lock$3, kind$2, left$2)[0])) {
+        let [now, isCut]: any[] = [epochMs()[0], 0]
+        let [kind$2, left$2, text$3, fields$2]: any[] = [lua.index(redis.call("type", lua.index(KEYS, 1)), "ok"), redis.call("pttl", lua.index(KEYS, 1)), "", lua.table([])]
+        if (lua.truth(isData(lua.index(KEYS, 1), kind$2, left$2)[0])) {
           return [lua.table([now, kind$2, left$2, "", lua.table([]), lua.table([]), lua.table([]), lua.table([]), 0, 0, 0])]
         }
         if ((kind$2 === "string")) {
-          text$3 = cut(redis.call("get", lock$3))[0]
+          text$3 = cut(redis.call("get", lua.index(KEYS, 1)))[0]
         } else {
           if ((kind$2 === "hash")) {
-            let mode$4: any = redis.call("hget", lock$3, "mode")
+            let mode$4: any = redis.call("hget", lua.index(KEYS, 1), "mode")
             isCut = 1
-            if ((lua.truth(hasMode(mode$4)[0]) || lua.le(redis.call("hlen", lock$3), (3 * lua.number(MOST_ENTRIES))))) {
-              let [found, isAll]: any[] = fieldsOf(lock$3, mode$4, lua.index(ARGV, 1))
+            if ((lua.truth(hasMode(mode$4)[0]) || lua.le(redis.call("hlen", lua.index(KEYS, 1)), (3 * lua.number(MOST_ENTRIES))))) {
+              let [found, isAll]: any[] = fieldsOf(lua.index(KEYS, 1), mode$4, lua.index(ARGV, 1))
               fields$2 = found
               isCut = (lua.truth(T = (lua.truth(T = isAll) ? 0 : T)) ? T : 1)
             }
           }
         }
-        let [waiting, tickets]: any[] = [entriesOf(lua.index(KEYS, 2))[0], ...entriesOf(lua.index(KEYS, 3))]
+        let waiting: any = entriesOf(redis.pcall("lrange", lua.index(KEYS, 2), 0, MOST_ENTRIES))[0]
+        let tickets: any = entriesOf(redis.pcall("lrange", lua.index(KEYS, 3), 0, MOST_ENTRIES))[0]
         let [permits, scored]: any[] = [lua.table([]), (lua.truth(T = unlessRefused(redis.pcall("zrange", lua.index(KEYS, 5), 0, MOST_ENTRIES, "withscores"))[0]) ? T : lua.table([]))]
         for (let $at$3 = 1, $limit$3 = lua.min(lua.length(scored), (2 * lua.number(MOST_ENTRIES))); $at$3 <= $limit$3; $at$3 += 2) {
           let n$2: any = $at$3
@@ -855,13 +852,15 @@ export function translated(redis: Redis): Translated {
         })
       },
       'lock/acquire-all': (KEYS: Table, ARGV: Table): any[] => {
-        for (let [n, lock] of lua.ipairs(KEYS)) {
-          if (((redis.call("pttl", lock) !== -2) && (redis.call("hexists", lock, lua.index(ARGV, (lua.number(n) + 1))) === 0))) {
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$2: any = lua.table([key])
+          if (((redis.call("pttl", lua.index(KEYS$2, 1)) !== -2) && (redis.call("hexists", lua.index(KEYS$2, 1), lua.index(ARGV, (lua.number(n) + 1))) === 0))) {
             return [(lua.number(n) - 1)]
           }
         }
-        for (let [n$2, lock$2] of lua.ipairs(KEYS)) {
-          let refused: any = take(lock$2, lua.index(ARGV, 1), lua.index(ARGV, (lua.number(n$2) + 1)))[0]
+        for (let [n$2, key$2] of lua.ipairs(KEYS)) {
+          let KEYS$3: any = lua.table([key$2])
+          let refused: any = take(lua.index(KEYS$3, 1), lua.index(ARGV, 1), lua.index(ARGV, (lua.number(n$2) + 1)))[0]
           if (lua.truth(refused)) {
             return [refused]
           }
@@ -1102,8 +1101,9 @@ export function translated(redis: Redis): Translated {
       },
       'lock/renew-capped': (KEYS: Table, ARGV: Table): any[] => {
         let renewed: any = lua.table([])
-        for (let [n, lock] of lua.ipairs(KEYS)) {
-          let left: any = renewOne(lock, lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.index(ARGV, ((3 * lua.number(n)) - 1)), lua.index(ARGV, (3 * lua.number(n))))[0]
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$2: any = lua.table([key])
+          let left: any = renewOne(lua.index(KEYS$2, 1), lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.index(ARGV, ((3 * lua.number(n)) - 1)), lua.index(ARGV, (3 * lua.number(n))))[0]
           if ((lua.type(left) === "table")) {
             return [left]
           }
@@ -1113,8 +1113,9 @@ export function translated(redis: Redis): Translated {
       },
       'lock/renew': (KEYS: Table, ARGV: Table): any[] => {
         let renewed: any = lua.table([])
-        for (let [n, lock] of lua.ipairs(KEYS)) {
-          let left: any = renewOne(lock, lua.index(ARGV, ((2 * lua.number(n)) - 1)), lua.index(ARGV, (2 * lua.number(n))))[0]
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$2: any = lua.table([key])
+          let left: any = renewOne(lua.index(KEYS$2, 1), lua.index(ARGV, ((2 * lua.number(n)) - 1)), lua.index(ARGV, (2 * lua.number(n))))[0]
           if ((lua.type(left) === "table")) {
             return [left]
           }
@@ -1281,12 +1282,13 @@ export function translated(redis: Redis): Translated {
           }))]
         }
         let renewed: any = lua.table([])
-        for (let [n, leases] of lua.ipairs(KEYS)) {
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$2: any = lua.table([key])
           let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, (2 * lua.number(n))))))
           let [permits, isHeld]: any[] = [lua.table([]), 1]
           for (let id$2 of lua.gmatch(lua.index(ARGV, ((2 * lua.number(n)) - 1)), /[0-9A-Fa-f]+/gs)) {
             let permit: any = bytesOf(id$2)[0]
-            let score: any = redis.pcall("zscore", leases, permit)
+            let score: any = redis.pcall("zscore", lua.index(KEYS$2, 1), permit)
             if (((lua.type(score) === "table") && !lua.truth(lua.findPlain(lua.index(score, "err"), "WRONGTYPE")))) {
               return [score]
             }
@@ -1299,10 +1301,10 @@ export function translated(redis: Redis): Translated {
             }
           }
           if (((isHeld === 1) && (lua.length(permits) > 0))) {
-            redis.call("zrem", leases, "")
+            redis.call("zrem", lua.index(KEYS$2, 1), "")
           }
           for (let [, permit$2] of lua.ipairs((lua.truth(T = (lua.truth(T = (isHeld === 1)) ? permits : T)) ? T : lua.table([])))) {
-            redis.call("zadd", leases, lua.integer(lua.number(expires)), permit$2)
+            redis.call("zadd", lua.index(KEYS$2, 1), lua.integer(lua.number(expires)), permit$2)
           }
           lua.set(renewed, n, isHeld)
         }
@@ -1366,29 +1368,29 @@ export function translated(redis: Redis): Translated {
         return [1]
       },
       'read-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-        let [lock, lease, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-        let mode: any = redis.call("hget", lock, "mode")
-        let left: any = redis.call("pttl", lock)
-        if ((((mode !== "read") && (left !== -2)) && (redis.call("hexists", lock, lua.concat(holder, ":write")) === 0))) {
+        let [lease, holder]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
+        let mode: any = redis.call("hget", lua.index(KEYS, 1), "mode")
+        let left: any = redis.call("pttl", lua.index(KEYS, 1))
+        if ((((mode !== "read") && (left !== -2)) && (redis.call("hexists", lua.index(KEYS, 1), lua.concat(holder, ":write")) === 0))) {
           return [left]
         }
         if (lua.lt(redis.call("pttl", lua.index(KEYS, 2)), lease)) {
           redis.call("set", lua.index(KEYS, 2), 1, "px", lease)
         }
         if ((left === -2)) {
-          redis.call("hset", lock, "mode", "read", holder, 1)
-          let expires: any = redis.pcall("pexpire", lock, lease)
+          redis.call("hset", lua.index(KEYS, 1), "mode", "read", holder, 1)
+          let expires: any = redis.pcall("pexpire", lua.index(KEYS, 1), lease)
           if ((lua.type(expires) === "table")) {
-            redis.call("del", lock, lua.index(KEYS, 2))
+            redis.call("del", lua.index(KEYS, 1), lua.index(KEYS, 2))
             return [expires]
           }
           return [undefined]
         }
-        if ((redis.call("hexists", lock, holder) === 0)) {
-          redis.call("hset", lock, holder, 1)
+        if ((redis.call("hexists", lua.index(KEYS, 1), holder) === 0)) {
+          redis.call("hset", lua.index(KEYS, 1), holder, 1)
         }
         if (lua.lt(left, lease)) {
-          redis.call("pexpire", lock, lease)
+          redis.call("pexpire", lua.index(KEYS, 1), lease)
         }
         return [undefined]
       },
@@ -1409,7 +1411,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -1419,12 +1422,12 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        let [lock, prefix$4, cursor]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
-        let found: any = lua.table([redis.call("pttl", lock), "0", 0])
-        if (!lua.truth(redis.call("hget", lock, "mode"))) {
+        let [prefix$4, cursor]: any[] = [lua.index(ARGV, 1), lua.index(ARGV, 2)]
+        let found: any = lua.table([redis.call("pttl", lua.index(KEYS, 1)), "0", 0])
+        if (!lua.truth(redis.call("hget", lua.index(KEYS, 1), "mode"))) {
           return [found]
         }
-        lua.set(found, 3, (lua.number(redis.call("hlen", lock)) - 1))
+        lua.set(found, 3, (lua.number(redis.call("hlen", lua.index(KEYS, 1))) - 1))
         let looks$2: any = 0
         const add = (holder?: any, count$4?: any): any[] => {
           let T: any
@@ -1440,7 +1443,7 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        let own: any = (lua.truth(T = (lua.index(ARGV, 3) !== "")) ? redis.call("hget", lock, lua.index(ARGV, 3)) : T)
+        let own: any = (lua.truth(T = (lua.index(ARGV, 3) !== "")) ? redis.call("hget", lua.index(KEYS, 1), lua.index(ARGV, 3)) : T)
         if (lua.truth(own)) {
           add(lua.index(ARGV, 3), own)
         }
@@ -1448,7 +1451,7 @@ export function translated(redis: Redis): Translated {
           lua.set(found, 2, cursor)
         }
         while (((cursor !== "") && lua.lt(looks$2, MOST_LOOKS))) {
-          let page: any = redis.call("hscan", lock, cursor, "count", 50)
+          let page: any = redis.call("hscan", lua.index(KEYS, 1), cursor, "count", 50)
           cursor = lua.index(page, 1)
           lua.set(found, 2, cursor)
           for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
@@ -1480,7 +1483,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -1536,7 +1540,8 @@ export function translated(redis: Redis): Translated {
           let [holds, wasHeld]: any[] = [holdCount(count$6)[0], false]
           for (let $at$3 = lua.max(1, ((lua.number(holds) - lua.number(MOST_LOOKS)) + 1)), $limit$3 = lua.number(holds); $at$3 <= $limit$3; $at$3 += 1) {
             let index$3: any = $at$3
-            wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$5, reader$5, index$3)) === 1)) ? T : wasHeld)
+            let KEYS$3: any = lua.table([...readHold(prefix$5, reader$5, index$3)])
+            wasHeld = (lua.truth(T = (redis.call("del", lua.index(KEYS$3, 1)) === 1)) ? T : wasHeld)
           }
           if (lua.gt(holds, MOST_LOOKS)) {
             redis.call("hset", lock$3, reader$5, (lua.number(holds) - lua.number(MOST_LOOKS)))
@@ -1545,28 +1550,28 @@ export function translated(redis: Redis): Translated {
           redis.call("hdel", lock$3, reader$5)
           return [wasHeld]
         }
-        let [lock$4, holder, prefix$6]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
-        let count$7: any = redis.call("hget", lock$4, holder)
+        let [holder, prefix$6]: any[] = [lua.index(ARGV, 1), lua.index(ARGV, 2)]
+        let count$7: any = redis.call("hget", lua.index(KEYS, 1), holder)
         if (!lua.truth(count$7)) {
           return [undefined]
         }
-        let [isWritten, before]: any[] = [(redis.call("hget", lock$4, "mode") === "write"), redis.call("pttl", lock$4)]
-        let [longest$3, looked$2, dead$3]: any[] = longestReadOfAll(lock$4, prefix$6, holder, before)
-        removeReaders(lock$4, dead$3)
-        let wasHeld$2: any = (lua.truth(T = (looked$2 !== "dead")) ? deleteReader(lock$4, prefix$6, holder, count$7)[0] : T)
+        let [isWritten, before]: any[] = [(redis.call("hget", lua.index(KEYS, 1), "mode") === "write"), redis.call("pttl", lua.index(KEYS, 1))]
+        let [longest$3, looked$2, dead$3]: any[] = longestReadOfAll(lua.index(KEYS, 1), prefix$6, holder, before)
+        removeReaders(lua.index(KEYS, 1), dead$3)
+        let wasHeld$2: any = (lua.truth(T = (looked$2 !== "dead")) ? deleteReader(lua.index(KEYS, 1), prefix$6, holder, count$7)[0] : T)
         if (((looked$2 === "dead") || (wasHeld$2 === undefined))) {
           return ["unfinished"]
         }
         let receivers: any = 0
         let isEnd: any = (lua.truth(T = (looked$2 === "all")) ? !lua.truth(isWritten) : T)
         if ((lua.truth(isEnd) && lua.gt(longest$3, 0))) {
-          redis.call("pexpire", lock$4, longest$3)
+          redis.call("pexpire", lua.index(KEYS, 1), longest$3)
           if ((lua.lt(longest$3, 5000) && ((lua.number(before) - lua.number(longest$3)) > 100))) {
             redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
           }
         } else {
           if (lua.truth(isEnd)) {
-            redis.call("del", lock$4)
+            redis.call("del", lua.index(KEYS, 1))
             receivers = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
           }
         }
@@ -1592,7 +1597,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -1602,19 +1608,28 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
+        const extendHold = (prefix$4?: any, reader$4?: any, index$3?: any, lease?: any): any[] => {
+          let KEYS$3: any = lua.table([...readHold(prefix$4, reader$4, index$3)])
+          if (lua.lt(redis.call("pttl", lua.index(KEYS$3, 1)), lease)) {
+            redis.call("set", lua.index(KEYS$3, 1), 1, "px", lease)
+          }
+          return []
+        }
         let renewed: any = lua.table([])
-        for (let [n, lock] of lua.ipairs(KEYS)) {
-          let [holder, lease, prefix$4]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
-          let count$4: any = redis.pcall("hget", lock, holder)
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$4: any = lua.table([key])
+          let [holder, lease$2, prefix$5]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
+          let count$4: any = redis.pcall("hget", lua.index(KEYS$4, 1), holder)
           if (((lua.type(count$4) === "table") && !lua.truth(lua.findPlain(lua.index(count$4, "err"), "WRONGTYPE")))) {
             return [count$4]
           }
           lua.set(renewed, n, 0)
-          if (((lua.type(count$4) === "string") && lua.truth(isReading(prefix$4, holder, count$4)[0]))) {
-            redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease))
+          if (((lua.type(count$4) === "string") && lua.truth(isReading(prefix$5, holder, count$4)[0]))) {
+            let left: any = redis.call("pttl", lua.index(KEYS$4, 1))
+            redis.call("pexpire", lua.index(KEYS$4, 1), lua.max(left, lease$2))
             for (let $at$2 = 1, $limit$2 = lua.min(holdCount(count$4)[0], LEASED_HOLDS); $at$2 <= $limit$2; $at$2 += 1) {
-              let index$3: any = $at$2
-              extendHold(readHold(prefix$4, holder, index$3)[0], lease)
+              let index$4: any = $at$2
+              extendHold(prefix$5, holder, index$4, lease$2)
             }
             lua.set(renewed, n, 1)
           }
@@ -1638,7 +1653,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -1648,8 +1664,15 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        let [lock, lease, holder, count$4]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
-        let before: any = redis.call("hget", lock, holder)
+        const extendHold = (prefix$4?: any, reader$4?: any, index$3?: any, lease?: any): any[] => {
+          let KEYS$3: any = lua.table([...readHold(prefix$4, reader$4, index$3)])
+          if (lua.lt(redis.call("pttl", lua.index(KEYS$3, 1)), lease)) {
+            redis.call("set", lua.index(KEYS$3, 1), 1, "px", lease)
+          }
+          return []
+        }
+        let [lease$2, holder, count$4]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
+        let before: any = redis.call("hget", lua.index(KEYS, 1), holder)
         if ((!lua.truth(before) || !lua.truth(isReading(lua.index(ARGV, 4), holder, before)[0]))) {
           return [0]
         }
@@ -1657,16 +1680,17 @@ export function translated(redis: Redis): Translated {
           return [lua.errorReply(lua.concat("ERR one reader can hold a lock ", lua.concat(MOST_HOLDS, " times at most")))]
         }
         for (let $at$2 = (lua.number(count$4) + 1), $limit$2 = lua.min(holdCount(before)[0], (lua.number(count$4) + lua.number(MOST_LOOKS))); $at$2 <= $limit$2; $at$2 += 1) {
-          let index$3: any = $at$2
-          redis.call("del", ...readHold(lua.index(ARGV, 4), holder, index$3))
+          let index$4: any = $at$2
+          let KEYS$4: any = lua.table([...readHold(lua.index(ARGV, 4), holder, index$4)])
+          redis.call("del", lua.index(KEYS$4, 1))
         }
         for (let $at$3 = 1, $limit$3 = lua.min(count$4, LEASED_HOLDS); $at$3 <= $limit$3; $at$3 += 1) {
-          let index$4: any = $at$3
-          extendHold(readHold(lua.index(ARGV, 4), holder, index$4)[0], lease)
+          let index$5: any = $at$3
+          extendHold(lua.index(ARGV, 4), holder, index$5, lease$2)
         }
-        extendHold(readHold(lua.index(ARGV, 4), holder, count$4)[0], lease)
-        redis.call("hset", lock, holder, count$4)
-        extendLease(lock, lease)
+        extendHold(lua.index(ARGV, 4), holder, count$4, lease$2)
+        redis.call("hset", lua.index(KEYS, 1), holder, count$4)
+        extendLease(lua.index(KEYS, 1), lease$2)
         return [1]
       },
       'semaphore/acquire': (KEYS: Table, ARGV: Table): any[] => {
@@ -1950,14 +1974,15 @@ export function translated(redis: Redis): Translated {
       'string-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let renewed: any = lua.table([])
-        for (let [n, lock] of lua.ipairs(KEYS)) {
-          let current: any = redis.pcall("get", lock)
+        for (let [n, key] of lua.ipairs(KEYS)) {
+          let KEYS$2: any = lua.table([key])
+          let current: any = redis.pcall("get", lua.index(KEYS$2, 1))
           if (((lua.type(current) === "table") && !lua.truth(lua.findPlain(lua.index(current, "err"), "WRONGTYPE")))) {
             return [current]
           }
           lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (current === lua.index(ARGV, ((2 * lua.number(n)) - 1)))) ? 1 : T)) ? T : 0))
           if ((lua.index(renewed, n) === 1)) {
-            extendLease(lock, lua.index(ARGV, (2 * lua.number(n))))
+            extendLease(lua.index(KEYS$2, 1), lua.index(ARGV, (2 * lua.number(n))))
           }
         }
         return [renewed]
@@ -1990,7 +2015,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -2097,7 +2123,8 @@ export function translated(redis: Redis): Translated {
           let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
           for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
-            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            let KEYS$2: any = lua.table([...readHold(prefix$2, reader$2, index$2)])
+            longest = lua.max(longest, redis.call("pttl", lua.index(KEYS$2, 1)))
             if (lua.ge(longest, enough)) {
               return [longest, index$2]
             }
@@ -2173,16 +2200,20 @@ export function translated(redis: Redis): Translated {
     },
     once: (one) => (KEYS, ARGV) => {
       let T: any
-      let args: any = lua.table([])
-      for (let $at = 1, $limit = (lua.length(ARGV) - 2); $at <= $limit; $at += 1) {
-        let index: any = $at
-        lua.set(args, index, lua.index(ARGV, index))
-      }
-      let replies: any = lua.remove(KEYS)
-      return runOnce(replies, lua.index(ARGV, (lua.length(ARGV) - 1)), lua.index(ARGV, lua.length(ARGV)), (): any[] => {
+      const once = (KEYS$2?: any, ARGV$2?: any, script?: any): any[] => {
         let T: any
-        return [(lua.truth(T = one(KEYS, args)[0]) ? T : -2)]
-      })
+        let [keys, args]: any[] = [KEYS$2, lua.table([])]
+        for (let $at = 1, $limit = (lua.length(ARGV$2) - 2); $at <= $limit; $at += 1) {
+          let index: any = $at
+          lua.set(args, index, lua.index(ARGV$2, index))
+        }
+        let KEYS$3: any = lua.table([lua.remove(keys)])
+        return runOnce(lua.index(KEYS$3, 1), lua.index(ARGV$2, (lua.length(ARGV$2) - 1)), lua.index(ARGV$2, lua.length(ARGV$2)), (): any[] => {
+          let T: any
+          return [(lua.truth(T = script(keys, args)[0]) ? T : -2)]
+        })
+      }
+      return once(KEYS, ARGV, one)
     },
     inTime: (one) => (KEYS, ARGV) => {
       let limitMs: any = lua.tonumber(lua.remove(ARGV))

@@ -2,7 +2,7 @@ import * as scripts from '../../src/lua/generated.js'
 import type { Script, ScriptCall } from '../../src/lua/script.js'
 import { forCluster, forMany, forOnce, inTime } from '../../src/lua/variants.js'
 
-const { SCRIPTS: PLAIN, RUN_ONCE: _part, ...makers } = scripts
+const { SCRIPTS: PLAIN, ONCE: _part, ...makers } = scripts
 
 /** A script in all the forms in which it is sent, to one server or to a cluster. */
 export function formsOf(script: Script): readonly Script[] {

@@ -62,6 +62,30 @@ describe('embed-lua', () => {
     })
   }
 
+  it('rejects a script that calls a function with different keys', (t) => {
+    const script = SCRIPT.replace('ARGV[1] l', 'KEYS[2] other        x\n     ARGV[1] l').replace(
+      /return .*/,
+      '-- include lease/extend\nextendLease(KEYS[1], ARGV[1])\nextendLease(KEYS[2], ARGV[1])',
+    )
+    const { exitCode, output } = embed(t, script)
+    assert.equal(exitCode, 1)
+    assert.match(output, /src\/lua\/lock\/touch\.lua calls extendLease with different keys: KEYS\[1\] and KEYS\[2\]/)
+  })
+
+  it('sends a function with literal keys, and none that is not called', (t) => {
+    const script = SCRIPT.replace(
+      /return .*/,
+      '-- include lease/extend\n-- include lease/cut\nextendLease(KEYS[1], ARGV[1])',
+    )
+    const { generated } = embed(t, script)
+    const [, text = ''] = /^const LOCK_TOUCH: Script = \{(.*?)^\}/ms.exec(generated) ?? []
+    assert.match(text, /`-- holdfast lock\/touch\n\$\{LEASE_EXTEND_PART\}extendLease\(KEYS, ARGV\[1\]\)\n`/)
+    assert.match(
+      generated,
+      /^const LEASE_EXTEND_PART = `local function extendLease\(KEYS, lease\)\nif redis\.call\('pttl', KEYS\[1\]\)/m,
+    )
+  })
+
   it('rejects a script without a header', (t) => {
     const { exitCode, output } = embed(t, 'return 1\n')
     assert.equal(exitCode, 1)

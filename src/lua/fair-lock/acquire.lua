@@ -19,26 +19,25 @@
 -- include fair-lock/skip-dead
 -- include fair-lock/lower-last
 -- include fair-lock/join-queue
-local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
-local left = redis.call('pttl', lock)
-if left ~= -2 and redis.call('hexists', lock, holder) == 1 then
+local left = redis.call('pttl', KEYS[1])
+if left ~= -2 and redis.call('hexists', KEYS[1], holder) == 1 then
   if left < lease then
-    redis.call('pexpire', lock, lease)
+    redis.call('pexpire', KEYS[1], lease)
   end
   return nil
 end
 
 local now = epochMs()
 if left == -2 then
-  local first, delay = skipDead(queue, deadlines, holder, now, ARGV[5], ARGV[6])
+  local first, delay = skipDead(KEYS[2], KEYS[3], holder, now, ARGV[5], ARGV[6])
   if not first or first == holder then
-    local refused = createLock(lock, lease, holder, 1)
+    local refused = createLock(KEYS[1], lease, holder, 1)
     if not refused and first then
-      redis.call('lpop', queue)
-      redis.call('zrem', deadlines, holder)
-      lowerLast(queue, deadlines, wait)
+      redis.call('lpop', KEYS[2])
+      redis.call('zrem', KEYS[3], holder)
+      lowerLast(KEYS[2], KEYS[3], wait)
     end
     return refused
   end
@@ -46,6 +45,6 @@ if left == -2 then
 end
 
 if ARGV[4] ~= '0' then
-  joinQueue(queue, deadlines, holder, wait, now, left)
+  joinQueue(KEYS[2], KEYS[3], holder, wait, now, left)
 end
 return left

@@ -22,7 +22,7 @@ local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
         deadline = latest
         setDeadlineOfWoken(deadlines, first, latest)
       end
-      if isUnsubscribed and shortenDeadlinesBehind(holder, deadlines, latest, channelPrefix, message) then
+      if isUnsubscribed and shortenDeadlinesBehind(deadlines, holder, latest, channelPrefix, message) then
         return first, 1
       end
       return first, math.min(math.floor(deadline) - now, 1000)
@@ -30,7 +30,7 @@ local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
     redis.call('zrem', deadlines, first)
     redis.call('lpop', queue)
     if not isUnsubscribed and not hasShortened then
-      shortenDeadlinesOf(clientOf(first), queue, deadlines, now + 1000, channelPrefix, message)
+      shortenDeadlinesOf(queue, deadlines, clientOf(first), now + 1000, channelPrefix, message)
       hasShortened = true
     end
     first = redis.call('lindex', queue, 0)

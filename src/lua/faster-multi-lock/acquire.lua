@@ -10,15 +10,15 @@
              integer      what is left of other owners' leases, ms
      Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields ]]
 -- include faster-multi-lock/values
-local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local fields = redis.call('hlen', group)
-if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
+local lease, holder = tonumber(ARGV[1]), ARGV[2]
+local fields = redis.call('hlen', KEYS[1])
+if fields == 1 or fields > 1 and (redis.call('pttl', KEYS[1]) == -1 or redis.call('hexists', KEYS[1], 'mode') == 1) then
   -- a group has at least two fields, and always an expiry
   return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
 end
 local longest, expiries, last = 0, {}, {}
 for n = 3, #ARGV do
-  local owner, expiry, before = ownerOf(group, ARGV[n])
+  local owner, expiry, before = ownerOf(KEYS[1], ARGV[n])
   if owner and owner ~= holder then
     longest = math.max(longest, expiry - now)
   end
@@ -27,21 +27,21 @@ for n = 3, #ARGV do
 end
 if longest > 0 then
   -- also one of Redisson, which has no such slack
-  outlive(group, longest)
+  outlive(KEYS[1], longest)
   return longest
 end
 for n = 3, #ARGV do
   local value = ARGV[n]
   local prefix = value .. ':' .. holder
   if expiries[n] then
-    extendValue(group, value, holder, lease, expiries[n])
+    extendValue(KEYS[1], value, holder, lease, expiries[n])
   else
     if last[n] then
-      redis.call('hdel', group, value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
+      redis.call('hdel', KEYS[1], value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
     end
     local expires = string.format('%d', now + lease)
-    redis.call('hset', group, value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
+    redis.call('hset', KEYS[1], value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
   end
 end
-outlive(group, lease)
+outlive(KEYS[1], lease)
 return nil

@@ -7,14 +7,15 @@
 -- include faster-multi-lock/values
 local renewed = {}
 local last = 0
-for n, group in ipairs(KEYS) do
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
   -- checked first: a key that somebody overwrote with another type must not cost all other groups their renewal
-  renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+  renewed[n] = redis.call('type', KEYS[1]).ok == 'hash' and 1 or 0
   local expiries = {}
   for m = first, renewed[n] == 1 and last or 0 do
-    local owner, expiry = ownerOf(group, ARGV[m])
+    local owner, expiry = ownerOf(KEYS[1], ARGV[m])
     if owner ~= holder then
       renewed[n] = 0
       break
@@ -23,10 +24,11 @@ for n, group in ipairs(KEYS) do
   end
   if renewed[n] == 1 then
     -- PEXPIRE first, as in read-lock/renew
-    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
+    local left = redis.call('pttl', KEYS[1])
+    redis.call('pexpire', KEYS[1], math.max(left, lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
-    extendValue(group, ARGV[m], holder, lease, expiries[m - first + 1])
+    extendValue(KEYS[1], ARGV[m], holder, lease, expiries[m - first + 1])
   end
 end
 return renewed

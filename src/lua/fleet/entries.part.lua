@@ -14,10 +14,10 @@ local function unlessRefused(reply)
   return reply
 end
 
--- The first entries of a list, and one more if there are more.
-local function entriesOf(list)
+-- The entries that LRANGE replied: the first ones of a list, and one more if there are more.
+local function entriesOf(reply)
   local entries = {}
-  for _, entry in ipairs(unlessRefused(redis.pcall('lrange', list, 0, MOST_ENTRIES)) or {}) do
+  for _, entry in ipairs(unlessRefused(reply) or {}) do
     table.insert(entries, cut(entry))
   end
   return entries

@@ -14,25 +14,26 @@
 -- include time/now
 -- include numbers/to-integer
 -- include fleet/fields
-local lock, now, isCut = KEYS[1], epochMs(), 0
-local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
-if isData(lock, kind, left) then
+local now, isCut = epochMs(), 0
+local kind, left, text, fields = redis.call('type', KEYS[1]).ok, redis.call('pttl', KEYS[1]), '', {}
+if isData(KEYS[1], kind, left) then
   return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
 end
 
 if kind == 'string' then
-  text = cut(redis.call('get', lock))
+  text = cut(redis.call('get', KEYS[1]))
 elseif kind == 'hash' then
-  local mode = redis.call('hget', lock, 'mode')
+  local mode = redis.call('hget', KEYS[1], 'mode')
   isCut = 1
-  if hasMode(mode) or redis.call('hlen', lock) <= 3 * MOST_ENTRIES then
-    local found, isAll = fieldsOf(lock, mode, ARGV[1])
+  if hasMode(mode) or redis.call('hlen', KEYS[1]) <= 3 * MOST_ENTRIES then
+    local found, isAll = fieldsOf(KEYS[1], mode, ARGV[1])
     fields = found
     isCut = isAll and 0 or 1
   end
 end
 
-local waiting, tickets = entriesOf(KEYS[2]), entriesOf(KEYS[3])
+local waiting = entriesOf(redis.pcall('lrange', KEYS[2], 0, MOST_ENTRIES))
+local tickets = entriesOf(redis.pcall('lrange', KEYS[3], 0, MOST_ENTRIES))
 local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MOST_ENTRIES, 'withscores')) or {}
 for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
   -- Redisson's "never"

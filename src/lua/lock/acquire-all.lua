@@ -6,13 +6,15 @@
      Reply   nil          acquired
              integer      the index of the first lock that another owner holds, from 0 ]]
 -- include lock/take
-for n, lock in ipairs(KEYS) do
-  if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
+  if redis.call('pttl', KEYS[1]) ~= -2 and redis.call('hexists', KEYS[1], ARGV[n + 1]) == 0 then
     return n - 1
   end
 end
-for n, lock in ipairs(KEYS) do
-  local refused = take(lock, ARGV[1], ARGV[n + 1])
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
+  local refused = take(KEYS[1], ARGV[1], ARGV[n + 1])
   if refused then
     return refused
   end

@@ -8,8 +8,9 @@
      Reply   array        as lock/renew ]]
 -- include lock/renew-one
 local renewed = {}
-for n, lock in ipairs(KEYS) do
-  local left = renewOne(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
+  local left = renewOne(KEYS[1], ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
   if type(left) == 'table' then
     return left
   end

@@ -6,8 +6,9 @@
      Source  LockTask.renewSlots: same rule and same effect ]]
 -- include lock/renew-one
 local renewed = {}
-for n, lock in ipairs(KEYS) do
-  local left = renewOne(lock, ARGV[2 * n - 1], ARGV[2 * n])
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
+  local left = renewOne(KEYS[1], ARGV[2 * n - 1], ARGV[2 * n])
   if type(left) == 'table' then
     return left
   end

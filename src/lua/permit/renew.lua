@@ -5,13 +5,14 @@
      Reply   array        for each: 1 renewed, 0 not all of them are held ]]
 -- include permit/permit-bytes
 local renewed = {}
-for n, leases in ipairs(KEYS) do
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
   local expires = now + tonumber(ARGV[2 * n])
   local permits, isHeld = {}, 1
   for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
     local permit = bytesOf(id)
     -- protected: a key that somebody overwrote with another type must not cost all other permits their renewal
-    local score = redis.pcall('zscore', leases, permit)
+    local score = redis.pcall('zscore', KEYS[1], permit)
     if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
       return score
     end
@@ -23,10 +24,10 @@ for n, leases in ipairs(KEYS) do
   end
   if isHeld == 1 and #permits > 0 then
     -- removes nothing: a Redis without memory refuses ZADD unless the script has already written
-    redis.call('zrem', leases, '')
+    redis.call('zrem', KEYS[1], '')
   end
   for _, permit in ipairs(isHeld == 1 and permits or {}) do
-    redis.call('zadd', leases, string.format('%d', expires), permit)
+    redis.call('zadd', KEYS[1], string.format('%d', expires), permit)
   end
   renewed[n] = isHeld
 end

@@ -8,10 +8,10 @@
      Reply   nil          acquired
              integer      what is left of the current lease, ms (-1: no expiry)
      Source  RedissonReadLock.tryLockInnerAsync: same keys and fields ]]
-local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local mode = redis.call('hget', lock, 'mode')
-local left = redis.call('pttl', lock)
-if mode ~= 'read' and left ~= -2 and redis.call('hexists', lock, holder .. ':write') == 0 then
+local lease, holder = tonumber(ARGV[1]), ARGV[2]
+local mode = redis.call('hget', KEYS[1], 'mode')
+local left = redis.call('pttl', KEYS[1])
+if mode ~= 'read' and left ~= -2 and redis.call('hexists', KEYS[1], holder .. ':write') == 0 then
   return left
 end
 -- first the key that ends by itself, whatever is refused after it
@@ -19,18 +19,18 @@ if redis.call('pttl', KEYS[2]) < lease then
   redis.call('set', KEYS[2], 1, 'px', lease)
 end
 if left == -2 then
-  redis.call('hset', lock, 'mode', 'read', holder, 1)
-  local expires = redis.pcall('pexpire', lock, lease)
+  redis.call('hset', KEYS[1], 'mode', 'read', holder, 1)
+  local expires = redis.pcall('pexpire', KEYS[1], lease)
   if type(expires) == 'table' then
-    redis.call('del', lock, KEYS[2])
+    redis.call('del', KEYS[1], KEYS[2])
     return expires
   end
   return nil
 end
-if redis.call('hexists', lock, holder) == 0 then
-  redis.call('hset', lock, holder, 1)
+if redis.call('hexists', KEYS[1], holder) == 0 then
+  redis.call('hset', KEYS[1], holder, 1)
 end
 if left < lease then
-  redis.call('pexpire', lock, lease)
+  redis.call('pexpire', KEYS[1], lease)
 end
 return nil

@@ -5,7 +5,8 @@
 local function deleteReader(lock, prefix, reader, count)
   local holds, wasHeld = holdCount(count), false
   for index = math.max(1, holds - MOST_LOOKS + 1), holds do
-    wasHeld = redis.call('del', readHold(prefix, reader, index)) == 1 or wasHeld
+    local KEYS = { readHold(prefix, reader, index) }
+    wasHeld = redis.call('del', KEYS[1]) == 1 or wasHeld
   end
   if holds > MOST_LOOKS then
     redis.call('hset', lock, reader, holds - MOST_LOOKS)

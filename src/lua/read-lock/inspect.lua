@@ -7,13 +7,13 @@
      Reply   array        PTTL of the lock (-2: free, -1: no expiry); the next cursor, "0" at the end; how many hold it at
                           most; then holder, hold count, holder, hold count … ]]
 -- include read-lock/read-holds
-local lock, prefix, cursor = KEYS[1], ARGV[1], ARGV[2]
-local found = { redis.call('pttl', lock), '0', 0 }
-if not redis.call('hget', lock, 'mode') then
+local prefix, cursor = ARGV[1], ARGV[2]
+local found = { redis.call('pttl', KEYS[1]), '0', 0 }
+if not redis.call('hget', KEYS[1], 'mode') then
   -- free, or a lock of another kind
   return found
 end
-found[3] = redis.call('hlen', lock) - 1
+found[3] = redis.call('hlen', KEYS[1]) - 1
 local looks = 0
 
 -- Adds a holder, unless all its holds have ended, as far as this call looks.
@@ -30,7 +30,7 @@ local function add(holder, count)
   end
 end
 
-local own = ARGV[3] ~= '' and redis.call('hget', lock, ARGV[3])
+local own = ARGV[3] ~= '' and redis.call('hget', KEYS[1], ARGV[3])
 if own then
   add(ARGV[3], own)
 end
@@ -38,7 +38,7 @@ if cursor ~= '' then
   found[2] = cursor
 end
 while cursor ~= '' and looks < MOST_LOOKS do
-  local page = redis.call('hscan', lock, cursor, 'count', 50)
+  local page = redis.call('hscan', KEYS[1], cursor, 'count', 50)
   cursor = page[1]
   found[2] = cursor
   for n = 1, #page[2], 2 do

@@ -23,7 +23,8 @@ end
 local function longestRead(prefix, reader, count, enough, most)
   local longest, looks = -2, math.min(holdCount(count), most)
   for index = 1, looks do
-    longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
+    local KEYS = { readHold(prefix, reader, index) }
+    longest = math.max(longest, redis.call('pttl', KEYS[1]))
     if longest >= enough then
       return longest, index
     end

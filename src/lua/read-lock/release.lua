@@ -13,27 +13,27 @@
      Source  RedissonReadLock.unlockInnerAsync ]]
 -- include read-lock/all-readers
 -- include read-lock/delete-reader
-local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
-local count = redis.call('hget', lock, holder)
+local holder, prefix = ARGV[1], ARGV[2]
+local count = redis.call('hget', KEYS[1], holder)
 if not count then
   return nil
 end
-local isWritten, before = redis.call('hget', lock, 'mode') == 'write', redis.call('pttl', lock)
-local longest, looked, dead = longestReadOfAll(lock, prefix, holder, before)
-removeReaders(lock, dead)
-local wasHeld = looked ~= 'dead' and deleteReader(lock, prefix, holder, count)
+local isWritten, before = redis.call('hget', KEYS[1], 'mode') == 'write', redis.call('pttl', KEYS[1])
+local longest, looked, dead = longestReadOfAll(KEYS[1], prefix, holder, before)
+removeReaders(KEYS[1], dead)
+local wasHeld = looked ~= 'dead' and deleteReader(KEYS[1], prefix, holder, count)
 if looked == 'dead' or wasHeld == nil then
   return 'unfinished'
 end
 local receivers = 0
 local isEnd = looked == 'all' and not isWritten
 if isEnd and longest > 0 then
-  redis.call('pexpire', lock, longest)
+  redis.call('pexpire', KEYS[1], longest)
   if longest < 5000 and before - longest > 100 then
     redis.pcall('publish', ARGV[3], ARGV[4])
   end
 elseif isEnd then
-  redis.call('del', lock)
+  redis.call('del', KEYS[1])
   receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 end
 if not wasHeld then

@@ -9,19 +9,21 @@
 -- include read-lock/read-holds
 -- include read-lock/extend-hold
 local renewed = {}
-for n, lock in ipairs(KEYS) do
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
   local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
   -- protected, as in lock/renew
-  local count = redis.pcall('hget', lock, holder)
+  local count = redis.pcall('hget', KEYS[1], holder)
   if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) then
     return count
   end
   renewed[n] = 0
   if type(count) == 'string' and isReading(prefix, holder, count) then
     -- PEXPIRE first: a Redis without memory refuses SET unless the script has already written
-    redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
+    local left = redis.call('pttl', KEYS[1])
+    redis.call('pexpire', KEYS[1], math.max(left, lease))
     for index = 1, math.min(holdCount(count), LEASED_HOLDS) do
-      extendHold(readHold(prefix, holder, index), lease)
+      extendHold(prefix, holder, index, lease)
     end
     renewed[n] = 1
   end

@@ -10,8 +10,8 @@
 -- include lease/extend
 -- include read-lock/read-holds
 -- include read-lock/extend-hold
-local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local before = redis.call('hget', lock, holder)
+local lease, holder, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local before = redis.call('hget', KEYS[1], holder)
 if not before or not isReading(ARGV[4], holder, before) then
   return 0
 end
@@ -20,12 +20,13 @@ if count > MOST_HOLDS then
 end
 -- DEL first, which a Redis without memory never refuses: so a count can always be lowered
 for index = count + 1, math.min(holdCount(before), count + MOST_LOOKS) do
-  redis.call('del', readHold(ARGV[4], holder, index))
+  local KEYS = { readHold(ARGV[4], holder, index) }
+  redis.call('del', KEYS[1])
 end
 for index = 1, math.min(count, LEASED_HOLDS) do
-  extendHold(readHold(ARGV[4], holder, index), lease)
+  extendHold(ARGV[4], holder, index, lease)
 end
-extendHold(readHold(ARGV[4], holder, count), lease)
-redis.call('hset', lock, holder, count)
-extendLease(lock, lease)
+extendHold(ARGV[4], holder, count, lease)
+redis.call('hset', KEYS[1], holder, count)
+extendLease(KEYS[1], lease)
 return 1

@@ -5,15 +5,16 @@
      Reply   array        for each lock: 1 renewed, 0 this owner no longer holds it ]]
 -- include lease/extend
 local renewed = {}
-for n, lock in ipairs(KEYS) do
+for n, key in ipairs(KEYS) do
+  local KEYS = { key }
   -- protected, as in lock/renew
-  local current = redis.pcall('get', lock)
+  local current = redis.pcall('get', KEYS[1])
   if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE', 1, true) then
     return current
   end
   renewed[n] = current == ARGV[2 * n - 1] and 1 or 0
   if renewed[n] == 1 then
-    extendLease(lock, ARGV[2 * n])
+    extendLease(KEYS[1], ARGV[2 * n])
   end
 end
 return renewed
