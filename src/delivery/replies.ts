@@ -29,9 +29,9 @@ const NOT_NOW =
 const ELSEWHERE = /access a non local key/
 /** Nothing ran either, and what is missing is a right, a command, or a key of the right type. */
 const LASTING =
-  /\b(NOPERM|WRONGTYPE)\b|can't run this command|(unknown|unsupported) (sub)?command|command .*(not (allowed|available|supported)|disabled)|not an integer|would overflow|invalid expire|one reader can hold/i
+  /\b(NOPERM|WRONGTYPE)\b|can't run this command|(unknown|unsupported) (sub)?command|command .*(not (allowed|available|supported)|disabled)|not an integer|would overflow|invalid expire|one reader can hold|bad lua script/i
 /** Nor here, and somebody has to act before anything will: make room, log in, or open the right server. */
-const NOT_UNTIL_CHANGED = /\b(OOM|NOAUTH|WRONGPASS|MOVED|ASK|CROSSSLOT)\b/
+const NOT_UNTIL_CHANGED = /\b(OOM|NOAUTH|WRONGPASS|MOVED|ASK|CROSSSLOT|in same slot)\b/
 /** It is the script that failed: it would again. */
 const OF_SCRIPT = /user_script|compiling script/
 
@@ -75,6 +75,14 @@ export function mayHaveRun(error: unknown): boolean {
 export function isErrorOf(error: unknown, ...codes: readonly string[]): boolean {
   return error instanceof Error && codes.some((code) => error.message.includes(code))
 }
+
+/** Whether keys of different slots were refused in one command, by Redis or in the words of a proxy. */
+export function isCrossSlot(error: unknown): boolean {
+  return isErrorOf(error, 'CROSSSLOT', 'in same slot')
+}
+
+/** How proxies begin that read scripts, and refuse some. */
+export const BAD_SCRIPT = 'bad lua script'
 
 const INTEGER = /^-?\d+$/
 

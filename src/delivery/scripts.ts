@@ -11,7 +11,7 @@ import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
 import { Placement } from './placement.js'
 import { RedisClocks } from './redis-clocks.js'
-import { advised, isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
+import { advised, BAD_SCRIPT, isCrossSlot, isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
 
 /** How long to wait for the answer to which server has a key, ms. */
 const LEARN_MS = 1_000
@@ -328,9 +328,9 @@ export class Scripts {
       },
       (error) => {
         if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#resend(batch, true)
-        if (call.keys.length > 1 && isErrorOf(error, 'CROSSSLOT')) this.#stopCombiningSlots(error)
-        // Redis refused some of the keys, or their combination, and ran nothing.
-        if (callers.length > 1 && isErrorOf(error, 'NOPERM', 'CROSSSLOT'))
+        if (call.keys.length > 1 && isCrossSlot(error)) this.#stopCombiningSlots(error)
+        // Some of the keys were refused, or their combination, or the script that combines them: nothing ran.
+        if (callers.length > 1 && (isCrossSlot(error) || isErrorOf(error, 'NOPERM', BAD_SCRIPT)))
           return void this.#sendEach(callers, timeoutMs)
         this.#finished(callers.length)
         this.onError?.(error)

@@ -1,5 +1,5 @@
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isErrorOf, toInteger } from '../delivery/replies.js'
+import { BAD_SCRIPT, isCrossSlot, isErrorOf, toInteger } from '../delivery/replies.js'
 import { lockAcquireAll } from '../lua/generated.js'
 import { type Attempt, type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient } from './acquisition.js'
@@ -64,9 +64,9 @@ export async function takeTogether(
     const taken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     return taken ?? first
   } catch (error) {
-    // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy), or one of them is no lock, and its
-    // own request says which.
-    if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN', 'WRONGTYPE')) return undefined
+    // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy, which may also refuse this one), or
+    // one of them is no lock, and its own request says which.
+    if (isCrossSlot(error) || isErrorOf(error, 'TRYAGAIN', 'WRONGTYPE', BAD_SCRIPT)) return undefined
     throw await asLockError(context, lockName, 'lock', error)
   }
 }

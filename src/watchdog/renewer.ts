@@ -1,5 +1,5 @@
 import { inBatches } from '../delivery/batch.js'
-import { isErrorOf, isOutage, toArray, toInteger } from '../delivery/replies.js'
+import { isCrossSlot, isOutage, toArray, toInteger } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { Argument, Script, ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
@@ -121,7 +121,7 @@ export class Renewer<T extends Renewable> {
       })
       this.#onRenewed(first.call.keys[0] as string)
     }
-    const mustSplit = (error: unknown): boolean => isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralGroups(all)
+    const mustSplit = (error: unknown): boolean => isCrossSlot(error) && this.#hasSeveralGroups(all)
     try {
       await retry(attempt, {
         clock: this.#clock,

@@ -1,5 +1,5 @@
 /** Commands without a key. */
-const KEYLESS = new Set(['publish', 'spublish', 'time'])
+const KEYLESS = new Set(['info', 'publish', 'spublish', 'time'])
 /** Those of whose arguments all are keys. */
 const ALL_KEYS = new Set(['del'])
 const KEY = /^KEYS\[\d+\]$/

@@ -111,12 +111,18 @@ describe('a multi-lock sends one command', () => {
 })
 
 describe('if the command for several locks', () => {
-  it('is refused because of their slots, they are taken one by one', async () => {
-    bench.port.once('lock/acquire-all', { errorReply: "CROSSSLOT Keys in request don't hash to the same slot" })
-    const hold = await bench.clock.until(both.tryLock())
-    assert(hold)
-    await bench.releaseSafe(hold)
-  })
+  for (const [why, errorReply] of [
+    ['of their slots', "CROSSSLOT Keys in request don't hash to the same slot"],
+    ['of their slots by a proxy', 'ERR eval/evalsha command keys must be in same slot'],
+    ['of its script', 'ERR bad lua script for redis cluster, and KEYS should not be in expression'],
+  ] as const) {
+    it(`is refused because ${why}, they are taken one by one`, async () => {
+      bench.port.once('lock/acquire-all', { errorReply })
+      const hold = await bench.clock.until(both.tryLock())
+      assert(hold)
+      await bench.releaseSafe(hold)
+    })
+  }
 
   it('finds that one of them is something else, the error says which', async () => {
     bench.redis.execute(['SET', 'y', 'text'])

@@ -245,22 +245,25 @@ describe('a renewal that fails', () => {
     })
   }
 
-  it('because Redis refuses keys of different slots in one command is made by slot', async () => {
-    const warned: unknown[] = []
-    bench.client.on('warning', (warning) => warned.push((warning as { code?: string }).code))
-    for (const name of ['a{1}', 'b{2}', 'c{1}']) await bench.take(name)
-    bench.port.fault = ({ name, keys }) =>
-      name === 'lock/renew' && new Set(keys.map(slotOf)).size > 1
-        ? { errorReply: 'CROSSSLOT Keys in request do not hash to the same slot' }
-        : undefined
-    await bench.clock.advance(PERIOD_MS)
-    const bySlot = [['a{1}', 'c{1}'], ['b{2}']]
-    assert.deepEqual(bench.renewed(), [['a{1}', 'b{2}', 'c{1}'], ...bySlot])
-    await bench.clock.advance(PERIOD_MS)
-    assert.deepEqual(bench.renewed().slice(3), bySlot)
-    assert.deepEqual(warned, ['CROSSSLOT_REFUSED'])
-    assert.equal(bench.lost.length, 0)
-  })
+  for (const errorReply of [
+    'CROSSSLOT Keys in request do not hash to the same slot',
+    'ERR eval/evalsha command keys must be in same slot',
+  ]) {
+    it(`because keys of different slots are refused in one command is made by slot: ${errorReply}`, async () => {
+      const warned: unknown[] = []
+      bench.client.on('warning', (warning) => warned.push((warning as { code?: string }).code))
+      for (const name of ['a{1}', 'b{2}', 'c{1}']) await bench.take(name)
+      bench.port.fault = ({ name, keys }) =>
+        name === 'lock/renew' && new Set(keys.map(slotOf)).size > 1 ? { errorReply } : undefined
+      await bench.clock.advance(PERIOD_MS)
+      const bySlot = [['a{1}', 'c{1}'], ['b{2}']]
+      assert.deepEqual(bench.renewed(), [['a{1}', 'b{2}', 'c{1}'], ...bySlot])
+      await bench.clock.advance(PERIOD_MS)
+      assert.deepEqual(bench.renewed().slice(3), bySlot)
+      assert.deepEqual(warned, ['CROSSSLOT_REFUSED'])
+      assert.equal(bench.lost.length, 0)
+    })
+  }
 
   it('because of a lost reply counts as not done, and is retried', async () => {
     const hold = await bench.take('a')

@@ -69,6 +69,11 @@ const FIXES: readonly [error: RegExp, fix: string][] = [
   [/\bREADONLY\b/, 'connect to the master (see role)'],
   [/\b(MOVED|CROSSSLOT)\b/, 'use a configuration with clusterServersConfig (see role)'],
   [/\bCLUSTERDOWN\b/, 'redis-cli --cluster check (see cluster-state)'],
+  [
+    /bad lua script/,
+    'a proxy refuses the script: switch its check of scripts off (Alibaba Cloud: script_check_enable 0), or connect to the ' +
+      'nodes with clusterServersConfig',
+  ],
 ]
 
 function fixFor(error: unknown): string {
