@@ -380,6 +380,7 @@ export class Client extends ClientEmitter {
       (drainMs, why) => this.#close(drainMs, why),
       options,
       (error) => this.#warn(error),
+      (callback) => this.#shutdown.whenClosed(callback),
     )
   }
 

@@ -2,6 +2,7 @@ import type { RedisPort } from './adapters/port.js'
 import { ClientClosedError, ConfigError, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
 import { threadClock } from './util/clock.js'
+import { listenTogether } from './util/shared-listener.js'
 import { sleep } from './util/sleep.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { closedBesideHandler } from './warnings.js'
@@ -25,6 +26,7 @@ export class Shutdown {
   #cutDrain: (() => void) | undefined
   #onReleased: (() => void) | undefined
   #isDrained = false
+  #onClosed: (() => void)[] | undefined = []
   /** Why it was closed, for errors. */
   #why: string | undefined
 
@@ -60,7 +62,7 @@ export class Shutdown {
     onDrained: () => void = () => {},
   ): Promise<void> {
     if (this.#closing === undefined) this.#why = why
-    this.#closing ??= this.#close(context, port, onDrained)
+    this.#closing ??= this.#close(context, port, onDrained).finally(() => this.#closed())
     const cancel = context.clock.after(drainMs, () => this.#cutDrain?.())
     await this.#closing.finally(cancel)
   }
@@ -89,6 +91,18 @@ export class Shutdown {
     await port.close()
   }
 
+  /** Calls it when the client is closed; at once if it is. */
+  whenClosed(callback: () => void): void {
+    if (this.#onClosed) this.#onClosed.push(callback)
+    else callback()
+  }
+
+  #closed(): void {
+    const callbacks = this.#onClosed ?? []
+    this.#onClosed = undefined
+    for (const callback of callbacks) callback()
+  }
+
   async #drain({ leases, sections }: LeaseContext): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#cutDrain = resolve // `close` calls it after `drainMs`
@@ -102,28 +116,27 @@ export class Shutdown {
   }
 }
 
-/** The handlers of all clients of this process. */
-const handlers = new Set<unknown>()
-
 /** @param why  for the errors of calls that come too late */
 type Close = (drainMs: number, why: string) => Promise<void>
 
-/** As `Client.closeOnSignals`. @param begin  called on the first signal. @param onError  what `before` threw, or `close` */
+/**
+ * As `Client.closeOnSignals`.
+ * @param begin  called on the first signal
+ * @param onError  what `before` threw, or `close`
+ * @param whenClosed  calls a function when the client is closed, in whatever way
+ */
 export function closeOnSignals(
   begin: () => void,
   close: Close,
   options: SignalOptions,
   onError: (error: Error) => void,
+  whenClosed: (callback: () => void) => void,
 ): () => void {
   const { before, drainMs = 10_000 } = ownOptions(options, { drainMs: 1, before: 1 })
   if (before !== undefined && typeof before !== 'function') throw new ConfigError('before', before, 'a function')
   const terms = { before, drainMs: checkDuration('drainMs', drainMs, 0), onError }
   const signals = ['SIGTERM', 'SIGINT'] as const
   const cut = new AbortController()
-  const stop = (): void => {
-    for (const signal of signals) process.off(signal, onSignal)
-    handlers.delete(onSignal)
-  }
   let count = 0
   const onSignal = (signal: NodeJS.Signals): void => {
     if (count++ > 0) {
@@ -131,15 +144,21 @@ export function closeOnSignals(
       return void close(0, `the process received ${signal} again`).catch(() => {})
     }
     begin()
-    if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
+    // One of them is ours, for all clients.
+    if (!before && process.listenerCount(signal) > 1) onError(closedBesideHandler(signal))
     void finishAndClose(close, terms, signal, cut.signal).then(() => {
       stop()
       // With other handlers of the signal, ending the process is up to them.
       if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
     })
   }
-  for (const signal of signals) process.on(signal, onSignal)
-  handlers.add(onSignal)
+  const stops = signals.map((signal) => listenTogether(process, signal, onSignal))
+  const stop = (): void => {
+    for (const stopListening of stops) stopListening()
+  }
+  whenClosed(() => {
+    if (count === 0) stop() // a signal that is being handled ends the process when `before` has finished
+  })
   return stop
 }
 

@@ -1,5 +1,6 @@
 /** What an application does on the Redis client that it passes: Holdfast has connections of its own. */
 import assert from 'node:assert/strict'
+import type { EventEmitter } from 'node:events'
 import { before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
@@ -11,6 +12,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** A client of the application. */
 interface App {
+  readonly emitter: EventEmitter
   send(...command: [string, ...string[]]): Promise<unknown>
   select(database: number): Promise<unknown>
   connect(): Promise<Client>
@@ -22,6 +24,7 @@ const LIBRARIES: Record<string, (url: string) => Promise<App>> = {
     const redis = new Redis(url, { protocol: 2 })
     redis.on('error', () => {})
     return {
+      emitter: redis,
       send: (...command) => redis.call(...command),
       select: (database) => redis.select(database),
       connect: () => connect({ client: redis }),
@@ -33,6 +36,7 @@ const LIBRARIES: Record<string, (url: string) => Promise<App>> = {
     redis.on('error', () => {})
     await redis.connect()
     return {
+      emitter: redis,
       send: (...command) => redis.sendCommand(command),
       select: (database) => redis.select(database),
       connect: () => connect({ client: redis }),
@@ -103,6 +107,23 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
       assert.equal(await third.exists('a'), 1)
       await hold.unlock()
       third.disconnect()
+    })
+
+    it('has one listener of ours on each event, however many clients of ours there are, and none after them', async () => {
+      const app = await open(lab.server.url)
+      lab.onEnd(() => app.close())
+      await app.send('PING') // then it is ready
+      const counts = (): unknown => app.emitter.eventNames().map((name) => [name, app.emitter.listenerCount(name)])
+      const before = counts()
+      const first = await app.connect()
+      const ofOne = counts()
+      assert.notDeepEqual(ofOne, before)
+      const more = await Promise.all(Array.from({ length: 10 }, () => app.connect()))
+      assert.deepEqual(counts(), ofOne)
+      await Promise.all(more.map((client) => client.close()))
+      assert.deepEqual(counts(), ofOne)
+      await first.close()
+      assert.deepEqual(counts(), before)
     })
 
     it('closes what Holdfast opened for commands when it closes the client', async () => {

@@ -258,6 +258,15 @@ describe('close()', () => {
     assert.equal(process.listenerCount('SIGTERM'), 0)
   })
 
+  it('close() removes the handlers of closeOnSignals(), also of a call that comes later', async () => {
+    const clients = await Promise.all(Array.from({ length: 11 }, () => lab.connect()))
+    for (const client of clients) client.closeOnSignals()
+    assert.equal(process.listenerCount('SIGTERM'), 1)
+    for (const client of clients) await client.close()
+    clients[0]?.closeOnSignals()
+    assert.deepEqual([process.listenerCount('SIGTERM'), process.listenerCount('SIGINT')], [0, 0])
+  })
+
   it('the locks of a killed process stay held until their lease ends', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
     await child.nextMessage(({ at }) => at === 'held')

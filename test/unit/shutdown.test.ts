@@ -11,6 +11,8 @@ let drains: number[]
 let whys: string[]
 let closing: Promise<void>
 let stop: () => void
+/** The client was closed, in whatever way. */
+let closed: () => void
 /** What was sent to this process. */
 let killed: unknown[][]
 
@@ -24,7 +26,10 @@ function handle(options: SignalOptions = {}): void {
     whys.push(why)
     return closing
   }
-  stop = closeOnSignals(begin, close, options, (error) => void errors.push(error))
+  const onError = (error: Error): void => void errors.push(error)
+  stop = closeOnSignals(begin, close, options, onError, (callback) => {
+    closed = callback
+  })
 }
 
 beforeEach(() => {
@@ -157,6 +162,7 @@ describe('closeOnSignals', () => {
       () => closing,
       {},
       (error) => errors.push(error),
+      other,
     )
     process.emit('SIGTERM', 'SIGTERM')
     stopOther()
@@ -171,9 +177,46 @@ describe('closeOnSignals', () => {
     assert.deepEqual(calls, [])
   })
 
+  it('leaves no handlers when the client is closed otherwise, and one for all clients until then', () => {
+    handle()
+    const stopOther = closeOnSignals(other, () => closing, {}, other, other)
+    assert.equal(process.listenerCount('SIGTERM'), 2, 'and `other`')
+    closed()
+    assert.equal(process.listenerCount('SIGTERM'), 2)
+    stopOther()
+    assert.deepEqual(process.listeners('SIGTERM'), [other])
+    assert.deepEqual(process.listeners('SIGINT'), [])
+  })
+
+  it('listens until `before` has finished, also if that closes the client', async () => {
+    let finish = (): void => {}
+    handle({ before: () => new Promise<void>((resolve) => (finish = resolve)) })
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    closed()
+    assert.equal(process.listenerCount('SIGTERM'), 2, 'else the end of another client would end the process')
+    finish()
+    while (process.listenerCount('SIGTERM') > 1) await sleep(5)
+    assert.deepEqual(process.listeners('SIGTERM'), [other])
+  })
+
+  it('listens again after somebody has removed all handlers', async () => {
+    handle()
+    const stopFirst = stop
+    process.removeAllListeners('SIGTERM')
+    handle()
+    process.on('SIGTERM', other)
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(calls, ['begin', 'close', 'begin', 'close'])
+    stopFirst()
+  })
+
   it('refuses a `before` that is no function, and drainMs below 0', () => {
     for (const options of [{ before: 1 }, { drainMs: -1 }, { drainMs: 1.5 }]) {
-      assert.throws(() => closeOnSignals(other, async () => {}, options as never, other), { code: 'LOCK_CONFIG' })
+      assert.throws(() => closeOnSignals(other, async () => {}, options as never, other, other), {
+        code: 'LOCK_CONFIG',
+      })
     }
     handle({ drainMs: 0 })
   })

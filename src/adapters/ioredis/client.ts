@@ -1,3 +1,5 @@
+import { listenTogether } from '../../util/shared-listener.js'
+
 /** The options by which ioredis signs in. */
 interface Credentials {
   readonly username?: string | null | undefined
@@ -157,15 +159,13 @@ export function watchForEnd(client: IoredisLike): { hasEnded: () => boolean; sto
   const onClose = (): void => {
     isConnecting = false
   }
-  client.on('connecting', onConnecting)
-  client.on('close', onClose)
+  const stops = [listenTogether(client, 'connecting', onConnecting), listenTogether(client, 'close', onClose)]
   return {
     hasEnded() {
       return client.status === 'end' && isConnecting && !isClosing(client)
     },
     stop() {
-      client.off('connecting', onConnecting)
-      client.off('close', onClose)
+      for (const stop of stops) stop()
     },
   }
 }

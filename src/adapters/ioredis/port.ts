@@ -1,4 +1,5 @@
 import { ConfigError } from '../../errors.js'
+import { listenTogether } from '../../util/shared-listener.js'
 import { ConnectionError } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
@@ -90,7 +91,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   const onEnd = (): void => {
     if (isClosed()) for (const one of open) end(one)
   }
-  if (!owned) client.on('end', onEnd)
+  const stopListening = owned ? undefined : listenTogether(client, 'end', onEnd)
   const first = owned ? client : ownConnection(client)
   const openFirst = async (): Promise<void> => {
     // Not for one that its owner has not connected yet.
@@ -114,7 +115,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       open: openFirst,
       onClose() {
         watch.stop()
-        client.off('end', onEnd)
+        stopListening?.()
       },
     },
   )

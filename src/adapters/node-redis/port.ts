@@ -1,4 +1,5 @@
 import { ConfigError } from '../../errors.js'
+import { listenTogether } from '../../util/shared-listener.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress } from '../sentinel-master-status.js'
@@ -58,7 +59,7 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   const onEnd = (): void => {
     if (!client.isOpen) for (const { end } of opened) void end()
   }
-  for (const event of ENDS) client.on(event, onEnd)
+  const stops = ENDS.map((event) => listenTogether(client, event, onEnd))
   const first = open()
   const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
     const sentinels = port instanceof NodeRedisSentinelPort ? await port.respondingSentinels() : undefined
@@ -76,7 +77,7 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
     isClosed: () => !client.isOpen,
     open: () => first.ready(),
     onClose() {
-      for (const event of ENDS) client.off(event, onEnd)
+      for (const stop of stops) stop()
       for (const { end } of opened) void end()
     },
   })
