@@ -13,6 +13,14 @@ export function isSignInRefused(error: unknown): boolean {
   return error instanceof Error && /\b(WRONGPASS|NOAUTH)\b|ERR invalid password/.test(error.message)
 }
 
+/** A cluster replies to CLUSTER SLOTS without hosts, which no Redis client takes for that of the node it asked. */
+export function addressesUnknown(): Error {
+  return new Error(
+    'the cluster does not say where its nodes are: set cluster-preferred-endpoint-type of every node to ip, or to hostname ' +
+      'with cluster-announce-hostname',
+  )
+}
+
 /**
  * Why a client is not connected, for messages. It monitors the client without being a listener of `error`, whose absence
  * means something to the client.

@@ -1,5 +1,6 @@
 import type { Client } from '../client.js'
 import type { ClientOptions } from '../client-options.js'
+import { placeOf as placeOfUrl } from '../config/redis-url.js'
 import { connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
@@ -29,8 +30,7 @@ export async function connectTo(
 
 function placeOf(target: Target): string {
   if ('config' in target) return `of ${target.config}`
-  const { hostname, port } = new URL(target.url)
-  return `at ${hostname}:${port || '6379'}`
+  return `at ${placeOfUrl(target.url)}`
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {

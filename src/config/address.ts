@@ -14,7 +14,13 @@ export interface Address {
 
 const ALLOWED = 'redis://[user:password@]host:port, or rediss:// for TLS; the port is mandatory'
 const TCP = /^(redis|rediss|valkey|valkeys):\/\/(?:(.*)@)?([^@/]+):(\d{1,5})\/?$/
-const SOCKET = /^(?:redis|valkey)\+uds:\/\/(?:(.*)@)?(\/[^@]+)$/
+const ALLOWED_SOCKET = 'redis+uds:///path or redis+uds://user:password@/path, without parameters'
+const SOCKET = /^(?:redis|valkey)\+uds:\/\/(?:(.*)@)?(\/[^@?#]+)$/
+
+/** Whether a URL has the scheme of Unix sockets. */
+export function isSocketUrl(url: string): boolean {
+  return /^(redis|valkey)\+uds:/.test(url)
+}
 
 /**
  * Parses a URL of a Redisson configuration. Unlike the URL for `connect` (see `redis-url.ts`), it must have a port,
@@ -27,7 +33,7 @@ export function parseAddress(url: string, path: string): Address {
   if (socket !== undefined) return { host: '', port: 0, socket, isTls: false, ...parseSecrets(socketSecrets, path) }
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   if (scheme === '' || !isHost(bare) || Number(port) < 1 || Number(port) > 65_535) {
-    throw new ConfigError(path, redacted(url), ALLOWED)
+    throw new ConfigError(path, redacted(url), isSocketUrl(url) ? ALLOWED_SOCKET : ALLOWED)
   }
   return {
     host: bare,

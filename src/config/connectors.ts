@@ -4,7 +4,7 @@ import type { AbstractConnector } from 'ioredis'
 import { within } from '../util/timeout.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
-import { findMaster, NotMasterError, replicationOf } from './master-discovery.js'
+import { findMaster, isInfoRefusal, NotMasterError, replicationOf } from './master-discovery.js'
 import type { Credentials } from './schema.js'
 import type { SentinelDiscovery } from './sentinel-discovery.js'
 import { authenticate, openStream, type Stream, sendCommand } from './streams.js'
@@ -94,12 +94,12 @@ function isMaster({ role }: { role?: string | undefined }): boolean {
   return role === undefined || role === 'master'
 }
 
-/** @returns undefined: the user may not call INFO, so Sentinel is trusted */
+/** @returns undefined: INFO is refused, so Sentinel is trusted */
 async function roleOf(stream: Stream, signal: AbortSignal): Promise<string | undefined> {
   try {
     return (await replicationOf(stream, signal))('role')
   } catch (error) {
-    if (/^NOPERM/.test((error as Error).message)) return undefined
+    if (isInfoRefusal(error as Error)) return undefined
     throw error
   }
 }

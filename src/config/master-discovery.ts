@@ -64,7 +64,9 @@ export class NotMasterError extends Error {}
 async function openMaster(address: Address, deployment: Deployment, signal: AbortSignal): Promise<Master> {
   return await openStream(address, deployment, signal, async (stream) => {
     await authenticate(stream, address, deployment, signal)
-    const field = await replicationOf(stream, signal)
+    const field = await replicationOf(stream, signal).catch((error: Error) => {
+      throw explained(error)
+    })
     if (field('role') !== 'master') throw new NotMasterError(`${address.host}:${address.port} is not a master`)
     return {
       stream,
@@ -73,6 +75,19 @@ async function openMaster(address: Address, deployment: Deployment, signal: Abor
       replicas: Number(field('connected_slaves') ?? 0),
     }
   })
+}
+
+/** @returns the error with what to do, if this user may not call INFO, or the server does not have it */
+function explained(error: Error): Error {
+  if (!isInfoRefusal(error)) return error
+  const advice =
+    'INFO tells which server of a list is the master: allow it (+info); or, if one address always leads to the master, use ' +
+    'singleServerConfig with that'
+  return Object.assign(new Error(`${error.message}. ${advice}`, { cause: error }), { name: error.name })
+}
+
+export function isInfoRefusal({ message }: Error): boolean {
+  return /^(NOPERM|ERR unknown command)/.test(message)
 }
 
 /** @returns a function that reads the fields of INFO replication */

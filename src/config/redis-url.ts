@@ -1,17 +1,23 @@
 import type { ConnectionOptions } from 'node:tls'
 import { ConfigError } from '../errors.js'
+import { defined } from '../util/defined.js'
+import { isSocketUrl, parseAddress } from './address.js'
 import { serverName } from './tls.js'
 
-const ALLOWED = 'a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS'
+const ALLOWED = 'a Redis URL like redis://127.0.0.1:6379, rediss:// for TLS, or redis+uds:///path for a Unix socket'
 
 /**
- * Checks the URL of one Redis server: `redis://[user:password@]host[:port][/database]`. Addresses in a Redisson
- * configuration have another form: see `address.ts`.
+ * Checks the URL of one Redis server: `redis://[user:password@]host[:port][/database]`, or a Unix socket as in a Redisson
+ * configuration, whose other addresses have another form: see `address.ts`.
  * @param path  the option that contains it
- * @returns the URL as ioredis takes it
+ * @returns the URL for `ioredisArguments`
  * @throws {ConfigError} without the URL, which may contain a password
  */
 export function checkRedisUrl(url: unknown, path: string): string {
+  if (typeof url === 'string' && isSocketUrl(url)) {
+    parseAddress(url, path)
+    return url
+  }
   const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
     throw new ConfigError(path, undefined, ALLOWED)
@@ -32,8 +38,21 @@ export function checkRedisUrl(url: unknown, path: string): string {
   return parsed.href.replace(/^valkey/, 'redis')
 }
 
-/** The TLS options that ioredis needs in addition to a URL that was checked. */
-export function tlsOfUrl(url: string): { tls?: ConnectionOptions } {
+/** What ioredis takes for a URL that was checked: the URL or the path of a socket, and what it does not find there. */
+export function ioredisArguments(
+  url: string,
+): [place: string, options: { tls?: ConnectionOptions; username?: string; password?: string }] {
+  if (isSocketUrl(url)) {
+    const { socket = '', username, password } = parseAddress(url, 'url')
+    return [socket, defined({ username, password })]
+  }
   const { protocol, hostname } = new URL(url)
-  return /^(rediss|valkeys):$/.test(protocol) ? { tls: serverName(hostname) } : {}
+  return [url, protocol === 'rediss:' ? { tls: serverName(hostname) } : {}]
+}
+
+/** `host:port`, or the path of a socket, of a URL that was checked: for people. */
+export function placeOf(url: string): string {
+  if (isSocketUrl(url)) return parseAddress(url, 'url').socket ?? ''
+  const { hostname, port } = new URL(url)
+  return `${hostname}:${port || '6379'}`
 }

@@ -1,4 +1,7 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
+import { addressesUnknown } from '../adapters/connection-error.js'
+import { lacksInfo, skipReadyCheck } from '../adapters/ioredis/client.js'
+import { namesNobody } from '../adapters/ioredis/cluster.js'
 import { messageOf, notImported } from '../errors.js'
 import { clearTimeout, setTimeout } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
@@ -6,7 +9,7 @@ import { SLOT_COUNT } from '../wire/slots.js'
 import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
-import { tlsOfUrl } from './redis-url.js'
+import { ioredisArguments } from './redis-url.js'
 import { SentinelDiscovery } from './sentinel-discovery.js'
 import { serverName } from './tls.js'
 
@@ -26,8 +29,9 @@ const SLOTS_TIMEOUT_MS = 2_000
 export async function openUrl(url: string, disconnectTimeout: number): Promise<Opened> {
   const { Redis } = await importIoredis('url')
   const shared = { isUp: false }
-  const redis = new Redis(url, {
-    ...tlsOfUrl(url),
+  const [place, found] = ioredisArguments(url)
+  const redis = new Redis(place, {
+    ...found,
     lazyConnect: true,
     // Fail at once if Redis cannot be reached at first; after that, reconnect for ever.
     retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.max) : null),
@@ -194,7 +198,13 @@ async function started(
     client.disconnect()
   }, limitMs)
   try {
-    await client.connect()
+    await client.connect().catch(async (error) => {
+      if (!lacksInfo(hint ?? cause ?? error)) throw error
+      hint = undefined
+      cause = undefined
+      skipReadyCheck(client)
+      await client.connect()
+    })
     // ioredis rejects only with "Connection is closed"; the cause (refused, WRONGPASS, a certificate) is in its error
     // event. And if the database does not exist, it continues with another one.
     if (cause && !client.isCluster) throw cause
@@ -217,9 +227,9 @@ const NO_TLS = /wrong version number|packet length too long|before secure TLS co
 
 /** An error of ioredis, with what it does not say: the address, or that only one side uses TLS. */
 function explained(error: unknown, client: Opened): unknown {
-  const { host, port, tls, sentinels } = client.options as RedisOptions
+  const { host, port, path, tls, sentinels } = client.options as RedisOptions
   if (!(error instanceof Error) || client.isCluster || sentinels) return error
-  const address = `${host}:${port}`
+  const address = path ?? `${host}:${port}`
   const wrapped = (message: string): Error => Object.assign(new Error(message, { cause: error }), codeOf(error))
   const message = messageOf(error)
   if (tls && NO_TLS.test(message)) {
@@ -259,6 +269,7 @@ function checkCoverage(client: Cluster): void {
   const served = slots.filter((servers) => servers !== undefined && servers.length > 0).length
   if (served === SLOT_COUNT) return
   client.disconnect()
+  if (namesNobody({ slots })) throw addressesUnknown()
   throw new Error(`only ${served} of ${SLOT_COUNT} slots of the cluster are served`)
 }
 

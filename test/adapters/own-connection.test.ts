@@ -143,6 +143,19 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
   })
 }
 
+describe('an ioredis client of the application without an offline queue', () => {
+  const lab = setUpLab()
+
+  it('can be passed while it is still connecting', async () => {
+    const redis = new Redis(lab.server.url, { enableOfflineQueue: false })
+    lab.onEnd(() => redis.disconnect())
+    assert.equal(redis.status, 'connecting')
+    const client = await connect({ client: redis })
+    lab.onEnd(() => client.close())
+    await client.withLock('a', () => {})
+  })
+})
+
 describe('a node-redis client of the application', () => {
   const lab = setUpLab()
 

@@ -121,6 +121,38 @@ lockWatchdogTimeout: 12000
     await lab.server.admin.flushall()
   })
 
+  it('a URL of a Unix socket is used, with user and password, also by the watchdog thread', async () => {
+    const socket = join(dir, 'redis.sock')
+    await using server = await startRedis({
+      args: ['--unixsocket', socket, '--user', 'orders', 'on', '>hunter2', '~*', '&*', '+@all'],
+    })
+    for (const url of [`redis+uds://${socket}`, `valkey+uds://orders:hunter2@${socket}`]) {
+      await using client = await connect({ url, watchdog: { thread: true } })
+      const hold = await client.getLock('a').lock()
+      const waiting = client.getLock('a').lock()
+      await hold.unlock()
+      await (await waiting).unlock()
+    }
+    assert.match(String(await server.admin.call('ACL', 'LOG')), /^$/)
+    await assert.rejects(connect(`redis+uds://${socket}.not`), /ENOENT.*redis\.sock\.not/)
+    await refusal({ url: `redis+uds://orders:hunter2x@${socket}` })
+  })
+
+  it('a URL of a Unix socket that is written otherwise is refused with the form to write', async () => {
+    for (const url of [
+      'unix:///run/redis.sock',
+      '/run/redis.sock',
+      'redis+unix:///run/redis.sock',
+      'redis+uds://run',
+    ]) {
+      await assert.rejects(connect(url), { code: 'LOCK_CONFIG', path: 'url', message: /redis\+uds:\/\/\/path/ })
+    }
+    await assert.rejects(connect('redis+uds:///run/redis.sock?db=1'), {
+      code: 'LOCK_CONFIG',
+      message: /without parameters/,
+    })
+  })
+
   it('fairLockWaitTimeout of the configuration applies to the waiters of a fair lock', async () => {
     const client = await open({ config: single({}, { fairLockWaitTimeout: 40_000 }) })
     const hold = await client.getFairLock('a').lock()

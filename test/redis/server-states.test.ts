@@ -1,11 +1,19 @@
 /** What a client makes of replies that come late, of refusals that pass, and of leases that are too long. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
-import { describe, it } from 'node:test'
-import { type Client, connect, getMultiLock, type Hold, type Lock } from '../../src/index.js'
+import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'
+import { beforeEach, describe, it } from 'node:test'
+import { Cluster, Redis } from 'ioredis'
+import { createCluster } from 'redis'
+import { NodeRedisClusterPort } from '../../src/adapters/node-redis/cluster.js'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { type Client, type ConnectOptions, connect, getMultiLock, type Hold, type Lock } from '../../src/index.js'
 import { block } from '../support/block.js'
+import { IS_BEFORE_7 } from '../support/engine.js'
 import { type Driver, drivers, setUpLab } from '../support/lab.js'
 import { startCluster } from '../support/redis-cluster.js'
+import type { RedisServer } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const nodeRedis = drivers.find(({ name }) => name.startsWith('a node-redis')) as Driver
@@ -161,6 +169,106 @@ describe('a node of a cluster that is used as a single server', () => {
       await client.close()
       await cluster.stop()
     }
+  })
+})
+
+describe('a cluster that does not say where its nodes are', { skip: IS_BEFORE_7 && 'they always say it' }, () => {
+  it('is named as the cause, with what to do, by every client that cannot use it', async () => {
+    await using cluster = await startCluster({ masters: 1, replicasEach: 0 })
+    const [node] = cluster.nodes as [RedisServer]
+    await node.admin.config('SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint')
+    const why = /does not say where its nodes are: set cluster-preferred-endpoint-type/
+    const config = { clusterServersConfig: { nodeAddresses: [node.url] } }
+    await assert.rejects(connect({ config }), why)
+    const redis = new Cluster([node.url])
+    try {
+      for (const target of [
+        { client: redis },
+        { config: { clusterServersConfig: { ...config.clusterServersConfig, checkSlotsCoverage: false } } },
+      ]) {
+        await using client = await connect({ ...target, commandTimeoutMs: 500 })
+        await assert.rejects(client.getLock('a').tryLock(), why)
+      }
+    } finally {
+      redis.disconnect()
+    }
+  })
+
+  it('is used at localhost, which node-redis assumes, and elsewhere is named as the cause', async () => {
+    await using cluster = await startCluster({ masters: 1, replicasEach: 0 })
+    const [node] = cluster.nodes as [RedisServer]
+    await node.admin.config('SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint')
+    const redis = createCluster({ rootNodes: [{ url: node.url }] })
+    redis.on('error', () => {})
+    await redis.connect()
+    try {
+      await using client = await connect({ client: redis })
+      await client.withLock('a', () => {})
+    } finally {
+      redis.destroy()
+    }
+    const portAt = (...masters: object[]): RedisPort => {
+      const elsewhere = { isOpen: true, slots: [], masters }
+      return new NodeRedisClusterPort(elsewhere as never, async () => {})
+    }
+    assert.match(String(portAt({ address: 'null:7000' }).connectionError), /does not say where its nodes are/)
+    assert.equal(portAt({ address: '::1:7000' }, { address: '10.0.0.1:7000' }).connectionError, undefined)
+  })
+})
+
+describe('a server without INFO, as at some hosts', () => {
+  const lab = setUpLab()
+  let url: string
+
+  /** In front of a server that has it, because the lab needs it. */
+  beforeEach(async () => {
+    const relay = createServer((client) => {
+      const server = createConnection(lab.server.port, '127.0.0.1')
+      const pass = (from: Socket, to: Socket, change: (text: string) => string): void => {
+        from.on('data', (data) => to.write(change(data.toString('latin1')), 'latin1'))
+        from.on('error', () => {}).on('close', () => to.destroy())
+      }
+      pass(client, server, (text) => text.replace(/\r\ninfo\r\n/gi, '\r\nNONE\r\n'))
+      pass(server, client, (text) => text.replace("command 'NONE'", "command 'info'"))
+    })
+    await once(relay.listen(0, '127.0.0.1'), 'listening')
+    url = `redis://127.0.0.1:${(relay.address() as AddressInfo).port}`
+    lab.onEnd(() => relay.close())
+  })
+
+  const ways: Record<string, (url: string) => ConnectOptions> = {
+    'a URL': (url) => ({ url }),
+    'a configuration': (address) => ({ config: { singleServerConfig: { address } } }),
+    'a configuration that connects lazily': (address) => ({
+      config: { singleServerConfig: { address }, lazyInitialization: true },
+    }),
+    'an ioredis client': (url) => {
+      const client = new Redis(url)
+      client.on('error', () => {})
+      lab.onEnd(() => client.disconnect())
+      return { client }
+    },
+  }
+  for (const [way, options] of Object.entries(ways)) {
+    it(`works through ${way}, also for waiters and after a reconnect`, async () => {
+      const client = await connect(options(url))
+      lab.onEnd(() => client.close())
+      await waitUntil(() => client.withLock('a', () => true).catch(() => false))
+      const hold = await client.getLock('a').lock()
+      const waiting = client.getLock('a').lock()
+      await sleep(50)
+      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      await hold.unlock()
+      await (await waiting).unlock()
+    })
+  }
+
+  it('is no server of a list, whose master only INFO tells: the error says so', async () => {
+    const config = { masterSlaveServersConfig: { masterAddress: url } }
+    await assert.rejects(
+      connect({ config }),
+      /^ReplyError: ERR unknown command.*allow it \(\+info\).*singleServerConfig/,
+    )
   })
 })
 

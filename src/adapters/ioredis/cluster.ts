@@ -3,6 +3,7 @@ import { clearInterval, setInterval } from '../../util/real-time.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
 import { clusterMasterStatus } from '../cluster-master-status.js'
+import { addressesUnknown } from '../connection-error.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
@@ -110,6 +111,10 @@ export class IoredisClusterPort implements RedisPort {
     return this.#channels.ping()
   }
 
+  get connectionError(): unknown {
+    return namesNobody(this.#cluster) ? addressesUnknown() : undefined
+  }
+
   isErrorReply(error: unknown): boolean {
     return isReplyError(error) || isRedirectedForEver(error)
   }
@@ -200,6 +205,11 @@ export class IoredisClusterPort implements RedisPort {
       end: () => redis.disconnect(),
     }
   }
+}
+
+/** Whether the slots have owners, but none with an address. */
+export function namesNobody({ slots = [] }: Pick<IoredisClusterLike, 'slots'>): boolean {
+  return slots.some((servers) => servers?.length === 0)
 }
 
 function addressOf({ options: { host, port } }: IoredisNodeLike): string {

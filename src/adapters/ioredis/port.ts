@@ -11,10 +11,12 @@ import {
   type IoredisLike,
   isClosing,
   isReplyError,
+  lacksInfo,
   type Node,
   ownConnection,
   SUBSCRIBER_OPTIONS,
   shareCredentials,
+  skipReadyCheck,
   watchForEnd,
 } from './client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
@@ -78,6 +80,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   const open = new Set<IoredisLike>()
   const portOn = (one: IoredisLike): RedisPort => {
     open.add(one)
+    one.on('error', (error) => lacksInfo(error) && skipReadyCheck(one))
     const refreshMs = scanIntervalMs ?? client.options.slotsRefreshInterval
     const disconnect = (): void => {
       if (open.delete(one)) end(one)

@@ -1,6 +1,7 @@
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
 import { clusterMasterStatus } from '../cluster-master-status.js'
+import { addressesUnknown } from '../connection-error.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
@@ -96,6 +97,10 @@ export class NodeRedisClusterPort implements RedisPort {
     return this.#channels.ping()
   }
 
+  get connectionError(): unknown {
+    return this.#cluster.masters.every(hasHost) ? undefined : addressesUnknown()
+  }
+
   isErrorReply(error: unknown): boolean {
     return isErrorReply(error)
   }
@@ -186,6 +191,11 @@ export class NodeRedisClusterPort implements RedisPort {
       end: () => end(client),
     }
   }
+}
+
+/** Whether the cluster says where a node is. */
+export function hasHost({ address }: Master): boolean {
+  return !/^(null|undefined|\?|):\d+$/.test(address)
 }
 
 /** The address of the server that an event is about: its last argument, after the error, if there is one. */

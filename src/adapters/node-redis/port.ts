@@ -5,7 +5,7 @@ import { Replicas } from '../replicas.js'
 import type { SentinelAddress } from '../sentinel-master-status.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import { ChannelQueue, end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
-import { type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
+import { hasHost, type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
 import { connectsLater, databaseOf, OwnConnection } from './connection.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './sentinel.js'
 
@@ -151,7 +151,7 @@ function another(
     }) as NodeRedisSentinelLike
   }
   // Not the initial nodes: they may be gone.
-  const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)
+  const known = [...client.masters, ...(client.replicas ?? [])].filter((node) => node.address !== except && hasHost(node))
   const rootNodes = known.map(({ address }) => {
     const colon = address.lastIndexOf(':')
     return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }

@@ -4,7 +4,7 @@
  */
 import { Redis } from 'ioredis'
 import type { Client } from '../../client.js'
-import { tlsOfUrl } from '../../config/redis-url.js'
+import { ioredisArguments } from '../../config/redis-url.js'
 import { connect } from '../../connect.js'
 import { sleep } from '../../util/sleep.js'
 import { Stock } from './flash-sale-stock.js'
@@ -56,7 +56,8 @@ class Worker {
   }
 
   static async open(shop: Shop): Promise<Worker> {
-    const redis = new Redis(shop.redisUrl, { lazyConnect: true, retryStrategy: () => null, ...tlsOfUrl(shop.redisUrl) })
+    const [place, found] = ioredisArguments(shop.redisUrl)
+    const redis = new Redis(place, { lazyConnect: true, retryStrategy: () => null, ...found })
     redis.on('error', () => {}) // the failing command rejects
     await redis.connect()
     return new Worker(shop, redis, await connect({ client: redis, inspection: { name: 'shop', host: false } }))

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { tlsOfUrl } from '../../config/redis-url.js'
+import { ioredisArguments, placeOf } from '../../config/redis-url.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { reasonOf } from '../stderr.js'
 import { EmbeddedRedis } from './embedded-redis.js'
@@ -25,9 +25,10 @@ export async function openDemoRedis(
   const start = isEmbedded ? EmbeddedRedis.start : PrivateRedis.start
   const server = url === undefined || isEmbedded ? await start() : undefined
   const usedUrl = server?.url ?? url ?? ''
-  const place = new URL(usedUrl).host
+  const place = placeOf(usedUrl)
+  const [at, found] = ioredisArguments(usedUrl)
   try {
-    const redis = await connected(new ioredis.Redis(usedUrl, { ...OPTIONS, ...tlsOfUrl(usedUrl) }), place, signal)
+    const redis = await connected(new ioredis.Redis(at, { ...OPTIONS, ...found }), place, signal)
     return {
       url: usedUrl,
       description: descriptionOf(place, server),

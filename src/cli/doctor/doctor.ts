@@ -1,3 +1,4 @@
+import { placeOf } from '../../config/redis-url.js'
 import { aclRule } from '../../doctor/acl.js'
 import { type Result, resultOf } from '../../doctor/check.js'
 import { REACHABLE } from '../../doctor/checks/connection.js'
@@ -68,8 +69,7 @@ async function open({ target, prefix }: DoctorOptions): Promise<DeploymentUnderT
 }
 
 function unreachable(target: Target, error: unknown): Result {
-  const place =
-    'url' in target ? `${new URL(target.url).hostname}:${new URL(target.url).port || '6379'}` : target.config
+  const place = 'url' in target ? placeOf(target.url) : target.config
   const reason = reasonOf(error)
   const fix = /WRONGPASS|NOAUTH|invalid (username|password)/i.test(reason)
     ? 'give the user and password: redis://user:password@host:port in REDIS_URL, or username and password in the file'

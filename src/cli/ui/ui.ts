@@ -1,3 +1,4 @@
+import { placeOf } from '../../config/redis-url.js'
 import { isLoopback, type ServedDashboard, serveDashboard } from '../../dashboard/serve.js'
 import { messageOf } from '../../errors.js'
 import { userAtHost } from '../../util/user-at-host.js'
@@ -65,5 +66,5 @@ function announce({ url, token }: ServedDashboard, { host, readOnly, isOpened }:
 }
 
 function titleOf(target: Target): string {
-  return 'url' in target ? new URL(target.url).host : target.config
+  return 'url' in target ? placeOf(target.url) : target.config
 }
