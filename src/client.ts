@@ -380,13 +380,24 @@ export class Client extends ClientEmitter {
       (drainMs, why) => this.#close(drainMs, why),
       options,
       (error) => this.#warn(error),
-      (callback) => this.#shutdown.whenClosed(callback),
+      (callback) => this.whenClosed(callback),
     )
   }
 
-  /** @internal Emits a warning once the caller has had time to add a listener. */
-  warnSoon(warning: Error): void {
-    this.#context.clock.after(0, () => this.#warn(warning), false)
+  /**
+   * @internal Emits a warning once the caller has had time to add a listener.
+   * @param isForProcess  if nobody listens, it is a warning of the process
+   */
+  warnSoon(warning: Error, isForProcess = false): void {
+    const warn = (): void => {
+      if (!this.#emit('warning', [warning]) && isForProcess) process.emitWarning(warning)
+    }
+    this.#context.clock.after(0, warn, false)
+  }
+
+  /** @internal Calls it when this client is closed; at once if it is. */
+  whenClosed(callback: () => void): void {
+    this.#shutdown.whenClosed(callback)
   }
 
   /**

@@ -8,6 +8,7 @@ import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.
 import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 import { ConfigError, clientWarning } from './errors.js'
+import { callerOf, countOpen, redisOfClient, redisOfDeployment, redisOfUrl } from './open-clients.js'
 import { within } from './util/timeout.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { threadFileNextTo } from './watchdog/thread-client.js'
@@ -64,6 +65,7 @@ const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, crede
  */
 export async function connect(target?: string | ConnectOptions): Promise<Client>
 export async function connect(target: string | ConnectOptions = ofEnvironment(), second?: unknown): Promise<Client> {
+  const caller = callerOf(connect)
   // An object: `urls.map(connect)` passes a number.
   if (typeof second === 'object' && second !== null) {
     throw new ConfigError('connect', undefined, 'one argument: write connect({ url, ...options })')
@@ -79,11 +81,13 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
     throw new ConfigError('credentialsResolver', undefined, 'config, and not url or client')
   }
   const { lockWatchdogTimeoutMs } = checkClientOptions(rest) // before a connection is opened
-  if (config !== undefined) return await openConfig(config, own, rest)
+  if (config !== undefined) return await openConfig(config, own, rest, caller)
   const href = url === undefined ? undefined : checkRedisUrl(url, 'url')
   const thread = threadOf(watchdog, href, lockWatchdogTimeoutMs)
-  const opened = new Client(href === undefined ? await openPort(client) : await openUrl(href), rest)
+  const port = href === undefined ? await openPort(client) : await openUrl(href)
+  const opened = new Client(port, rest)
   if (thread) await opened.protect(thread)
+  countOpen(opened, caller, href === undefined ? redisOfClient(client, port) : redisOfUrl(href))
   return opened
 }
 
@@ -103,6 +107,7 @@ async function openConfig(
   config: string | URL | RedissonConfig,
   { nameMapper, credentialsResolver, watchdog }: ConnectOptions,
   rest: ClientOptions,
+  caller: string | undefined,
 ): Promise<Client> {
   const overrides = { nameMapper, credentialsResolver }
   const isFile = typeof config === 'string' || config instanceof URL
@@ -116,6 +121,7 @@ async function openConfig(
   const thread = threadOf(watchdog, loaded, lockWatchdogTimeoutMs)
   const client = new Client(await openDeployment(deployment), options)
   if (thread) await client.protect(thread)
+  countOpen(client, caller, redisOfDeployment(deployment))
   if (deployment.ignored.length > 0) client.warnSoon(keysIgnored(deployment.ignored))
   return client
 }

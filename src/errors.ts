@@ -392,6 +392,7 @@ export function clientWarning(
     | 'RELEASE_FAILED'
     | 'HOLD_DROPPED'
     | 'CLOSED_BESIDE_HANDLER'
+    | 'MANY_CLIENTS'
     | 'CAMPAIGN_FAILED'
     | 'LEADER_STILL_RUNNING'
     | 'AUDIT_FAILED',

@@ -57,3 +57,12 @@ export function closedBesideHandler(signal: string): Error {
     '`before` to closeOnSignals, a function that resolves when that is finished'
   return clientWarning('CLOSED_BESIDE_HANDLER', message)
 }
+
+/** @param file  that opened them */
+export function manyClients(count: number, file: string): Error {
+  const message =
+    `${count} clients of one Redis are open, all opened by ${file}: one is enough for a process. If that module is loaded ` +
+    'again with each edit, as by Next.js in development, keep the client in globalThis: ' +
+    'globalThis.holdfast ??= await connect(…). Otherwise close() those that are not needed any more'
+  return clientWarning('MANY_CLIENTS', message)
+}

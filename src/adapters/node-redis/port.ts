@@ -151,7 +151,9 @@ function another(
     }) as NodeRedisSentinelLike
   }
   // Not the initial nodes: they may be gone.
-  const known = [...client.masters, ...(client.replicas ?? [])].filter((node) => node.address !== except && hasHost(node))
+  const known = [...client.masters, ...(client.replicas ?? [])].filter(
+    (node) => node.address !== except && hasHost(node),
+  )
   const rootNodes = known.map(({ address }) => {
     const colon = address.lastIndexOf(':')
     return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
