@@ -1,4 +1,6 @@
 import { errorMonitor } from 'node:events'
+import { withoutSecrets } from '../util/secrets.js'
+import { signInRefused } from '../warnings.js'
 
 /** What is needed of any Redis client. */
 interface Emitter {
@@ -8,9 +10,20 @@ interface Emitter {
   off(event: string, listener: (...args: any[]) => void): unknown
 }
 
-/** Whether a connection ends, or commands fail, because the password is not, or no longer, right. */
-export function isSignInRefused(error: unknown): boolean {
-  return error instanceof Error && /\b(WRONGPASS|NOAUTH)\b|ERR invalid password/.test(error.message)
+/** After this many refusals in a row nobody is about to renew the password: about 2 s. */
+const MOST_REFUSALS = 10
+
+/** Warns when user or password of a client that reconnects are refused again and again. */
+export function warnOfRefusedSignIn(client: Pick<Emitter, 'on'>, warn: (warning: Error) => void): void {
+  let refusals = 0
+  const count = (error: unknown): void => {
+    const isRefused = error instanceof Error && /\b(WRONGPASS|NOAUTH)\b|ERR invalid password/.test(error.message)
+    if (isRefused && ++refusals === MOST_REFUSALS) warn(signInRefused(withoutSecrets(error)))
+  }
+  for (const event of [errorMonitor as unknown as string, 'node error']) client.on(event, count)
+  client.on('ready', () => {
+    refusals = 0
+  })
 }
 
 /** A cluster replies to CLUSTER SLOTS without hosts, which no Redis client takes for that of the node it asked. */

@@ -1,10 +1,7 @@
 import { clientWarning } from '../errors.js'
 import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
-import { withoutSecrets } from '../util/secrets.js'
 import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
-import { signInRefused } from '../warnings.js'
-import { isSignInRefused } from './connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 import { isDemotion, isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
 
@@ -228,6 +225,9 @@ class ReplaceablePort implements RedisPort {
       resubscribed: (channel, refusal) => {
         if (isOurs()) this.#events?.resubscribed(channel, refusal)
       },
+      warning: (warning) => {
+        if (isOurs()) this.#events?.warning?.(warning)
+      },
     })
   }
 
@@ -348,8 +348,6 @@ class ReplaceablePort implements RedisPort {
     } catch {
       // No server can be reached, or none that is a master: back off.
       attempt.abort()
-      const { connectionError } = this
-      if (isSignInRefused(connectionError)) this.#events?.warning?.(signInRefused(withoutSecrets(connectionError)))
       this.#failedAttempts = Math.min(this.#failedAttempts + 1, MAX_DELAY_CHECKS)
       health.silentChecks = Math.min(health.silentChecks, MAX_SILENT_CHECKS - this.#failedAttempts)
     } finally {

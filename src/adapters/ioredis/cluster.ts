@@ -3,7 +3,7 @@ import { clearInterval, setInterval } from '../../util/real-time.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
 import { clusterMasterStatus } from '../cluster-master-status.js'
-import { addressesUnknown } from '../connection-error.js'
+import { addressesUnknown, warnOfRefusedSignIn } from '../connection-error.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
@@ -69,6 +69,7 @@ export class IoredisClusterPort implements RedisPort {
     if (!cluster.slots) {
       throw new ConfigError('client', undefined, 'an ioredis Cluster of version 5.4 or later')
     }
+    warnOfRefusedSignIn(cluster, (warning) => this.#events?.warning?.(warning))
     this.#cluster = cluster
     rejectAtOnce(cluster)
     this.#disconnect = disconnect

@@ -1,6 +1,6 @@
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
-import { ConnectionError } from '../connection-error.js'
+import { ConnectionError, warnOfRefusedSignIn } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress, SentinelMasterStatus } from '../sentinel-master-status.js'
@@ -183,6 +183,11 @@ class IoredisPort implements RedisPort {
     this.#user = user
     this.#connectionError = new ConnectionError(client, () => client.stream?.errored)
     this.#disconnect = disconnect
+    this.#warnOfRefusedSignIn(client)
+  }
+
+  #warnOfRefusedSignIn(client: IoredisLike): void {
+    warnOfRefusedSignIn(client, (warning) => this.#events?.warning?.(warning))
   }
 
   send(command: readonly string[]): Promise<unknown> {
@@ -265,6 +270,7 @@ class IoredisPort implements RedisPort {
     const subscriber = this.#client.duplicate(SUBSCRIBER_OPTIONS)
     const user = this.#user
     if (user) shareCredentials(subscriber, () => user.options)
+    this.#warnOfRefusedSignIn(subscriber)
     subscriber.on('message', (channel: string, message: string) => this.#channels.get(channel)?.(message))
     // Without a listener ioredis prints every failed reconnect to the console.
     subscriber.on('error', () => {})

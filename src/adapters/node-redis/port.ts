@@ -1,5 +1,6 @@
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
+import { warnOfRefusedSignIn } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress } from '../sentinel-master-status.js'
@@ -267,6 +268,7 @@ class NodeRedisPort implements RedisPort {
       },
     })
     this.#opened = subscriber
+    warnOfRefusedSignIn(subscriber, (warning) => this.#events?.warning?.(warning))
     // Without a listener an error event would end the process.
     subscriber.on('error', () => {})
     let isFirst = true
