@@ -49,7 +49,7 @@ suite('a rejected configuration', () => {
     await expectRejected(singleServer({}, { protocol: 'resp3' }), { value: 'resp3', allowed: 'RESP2 or RESP3' })
     await expectRejected(singleServer({}, { sslVerificationMode: 'LAX' }), { allowed: 'STRICT or CA_ONLY or NONE' })
     await expectRejected(singleServer({}, { password: { is: SECRET } }), { path: 'password', value: undefined })
-    await expectRejected({ clusterServersConfig: { nodeAddresses: ['redis://a:1'], database: 1 } }, { value: 1 })
+    await expectRejected({ clusterServersConfig: { nodeAddresses: ['redis://a:1'], database: -1 } }, { value: -1 })
     for (const scanInterval of [0, -5]) {
       await expectRejected(
         { clusterServersConfig: { nodeAddresses: ['redis://a:1'], scanInterval } },
