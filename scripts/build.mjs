@@ -15,6 +15,8 @@ run(process.execPath, ['scripts/translate-lua.mjs', ...check])
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** The modules that use import.meta.url, by the folder of dist/cjs in which their code ends up: chunks are at its top. */
 const ESM_FILES = { '': '/../connect.js', dashboard: '/../../dashboard/dashboard.js' }
+/** Few step through anything but the client, its locks and their waiters. */
+const READABLE = ['locks', 'nestjs', 'waiting']
 /** What can be required as well as imported. */
 const entries = Object.values(exports).filter((target) => target.require)
 
@@ -62,11 +64,9 @@ function format() {
   if (!ok) fail(output)
 }
 
-/** Few step through what runs before the first lock or beside the locks: connecting, the dashboard, the Redis in memory. */
 async function compactPrograms() {
-  const files = ['adapters', 'cli', 'config', 'dashboard', 'doctor', 'fleet', 'telemetry', 'testing'].flatMap(
-    (folder) => filesOf(join(DIST, folder)),
-  )
+  const folders = readdirSync(DIST).filter((name) => statSync(join(DIST, name)).isDirectory())
+  const files = folders.filter((name) => !READABLE.includes(name)).flatMap((folder) => filesOf(join(DIST, folder)))
   for (const path of files.filter((path) => path.endsWith('.js'))) {
     const shape = { platform: 'node', target: 'es2022', minify: true, lineLimit: lineLimitOf(path) }
     // Users meet the names of errors and of TestRedis, and nothing else of the Redis in memory.
