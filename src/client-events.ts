@@ -3,8 +3,11 @@ import type { ClientEvents } from './locks/context.js'
 
 type Listener<E extends keyof ClientEvents> = (...details: ClientEvents[E]) => void
 
-/** Declares what listeners call, because programs without `@types/node` do not have the types of an EventEmitter. */
-export class ClientEmitter extends EventEmitter<ClientEvents> {
+/**
+ * Declares what listeners call, because programs without `@types/node` do not have the types of an EventEmitter. With those of
+ * version 25 or later, an `EventEmitter<ClientEvents>` cannot declare it.
+ */
+export class ClientEmitter extends EventEmitter {
   /**
    * Listens to an event. No event needs a listener, and one that throws is only a process warning.
    * - `acquired`, `({ hold, waitedMs, path })`: a call got a lock: `direct`, after a `wait`, by a `handoff` inside this client,
@@ -18,7 +21,7 @@ export class ClientEmitter extends EventEmitter<ClientEvents> {
    * @example `client.on('lost', ({ hold, error }) => console.error(hold.lockName, error.reason))`
    */
   override on<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
-    return super.on(event, listener as never)
+    return super.on(event, listener)
   }
 
   /**
@@ -26,7 +29,7 @@ export class ClientEmitter extends EventEmitter<ClientEvents> {
    * @example `client.once('lost', ({ error }) => console.error(error))`
    */
   override once<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
-    return super.once(event, listener as never)
+    return super.once(event, listener)
   }
 
   /**
@@ -34,6 +37,6 @@ export class ClientEmitter extends EventEmitter<ClientEvents> {
    * @example `client.off('lost', report)`
    */
   override off<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
-    return super.off(event, listener as never)
+    return super.off(event, listener)
   }
 }

@@ -22,7 +22,7 @@ export function countOpen(client: Client, caller: string | undefined, redis: str
   const count = (counts.get(key) ?? 0) + 1
   counts.set(key, count)
   client.whenClosed(() => {
-    const left = (counts.get(key) ?? 0) - 1
+    const left = (counts.get(key) as number) - 1
     if (left > 0) counts.set(key, left)
     else counts.delete(key)
   })
@@ -78,8 +78,11 @@ export function redisOfClient(client: unknown, port: RedisPort): string | undefi
 }
 
 export function redisOfDeployment({ addresses, database, sentinel }: Deployment): string {
-  const servers = addresses.map(({ host, port, socket }) => [host, port, socket])
-  return JSON.stringify([servers, sentinel.masterName, database])
+  return JSON.stringify([
+    addresses.map(({ host, port, socket }) => [host, port, socket]),
+    sentinel.masterName,
+    database,
+  ])
 }
 
 export function redisOfUrl(href: string): string {

@@ -61,8 +61,7 @@ export function closedBesideHandler(signal: string): Error {
 /** @param file  that opened them */
 export function manyClients(count: number, file: string): Error {
   const message =
-    `${count} clients of one Redis are open, all opened by ${file}: one is enough for a process. If that module is loaded ` +
-    'again with each edit, as by Next.js in development, keep the client in globalThis: ' +
-    'globalThis.holdfast ??= await connect(…). Otherwise close() those that are not needed any more'
+    `${count} clients of one Redis are open, all opened by ${file}: one is enough. If edits load that module again, as with ` +
+    'Next.js, keep it: globalThis.holdfast ??= await connect(…). Otherwise close() those that are not needed any more'
   return clientWarning('MANY_CLIENTS', message)
 }

@@ -26,14 +26,6 @@ export function warnOfRefusedSignIn(client: Pick<Emitter, 'on'>, warn: (warning:
   })
 }
 
-/** A cluster replies to CLUSTER SLOTS without hosts, which no Redis client takes for that of the node it asked. */
-export function addressesUnknown(): Error {
-  return new Error(
-    'the cluster does not say where its nodes are: set cluster-preferred-endpoint-type of every node to ip, or to hostname ' +
-      'with cluster-announce-hostname',
-  )
-}
-
 /**
  * Why a client is not connected, for messages. It monitors the client without being a listener of `error`, whose absence
  * means something to the client.

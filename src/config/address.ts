@@ -14,7 +14,7 @@ export interface Address {
 
 const ALLOWED = 'redis://[user:password@]host:port, or rediss:// for TLS; the port is mandatory'
 const TCP = /^(redis|rediss|valkey|valkeys):\/\/(?:(.*)@)?([^@/]+):(\d{1,5})\/?$/
-const ALLOWED_SOCKET = 'redis+uds:///path or redis+uds://user:password@/path, without parameters'
+const ALLOWED_SOCKET = 'redis+uds://[user:password@]/path, without parameters'
 const SOCKET = /^(?:redis|valkey)\+uds:\/\/(?:(.*)@)?(\/[^@?#]+)$/
 
 /** Whether a URL has the scheme of Unix sockets. */

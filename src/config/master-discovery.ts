@@ -81,8 +81,7 @@ async function openMaster(address: Address, deployment: Deployment, signal: Abor
 function explained(error: Error): Error {
   if (!isInfoRefusal(error)) return error
   const advice =
-    'INFO tells which server of a list is the master: allow it (+info); or, if one address always leads to the master, use ' +
-    'singleServerConfig with that'
+    'INFO tells which server of a list is the master: allow it (+info), or use singleServerConfig if one address always leads to it'
   return Object.assign(new Error(`${error.message}. ${advice}`, { cause: error }), { name: error.name })
 }
 

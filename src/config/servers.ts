@@ -1,10 +1,8 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
-import { addressesUnknown } from '../adapters/connection-error.js'
-import { lacksInfo, skipReadyCheck } from '../adapters/ioredis/client.js'
-import { namesNobody } from '../adapters/ioredis/cluster.js'
 import { messageOf, notImported } from '../errors.js'
 import { clearTimeout, setTimeout } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
+import { addressesUnknown, lacksInfo } from '../util/unusual-servers.js'
 import { SLOT_COUNT } from '../wire/slots.js'
 import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
@@ -202,7 +200,7 @@ async function started(
       if (!lacksInfo(hint ?? cause ?? error)) throw error
       hint = undefined
       cause = undefined
-      skipReadyCheck(client)
+      Object.assign(client.options, { enableReadyCheck: false })
       await client.connect()
     })
     // ioredis rejects only with "Connection is closed"; the cause (refused, WRONGPASS, a certificate) is in its error
@@ -269,7 +267,7 @@ function checkCoverage(client: Cluster): void {
   const served = slots.filter((servers) => servers !== undefined && servers.length > 0).length
   if (served === SLOT_COUNT) return
   client.disconnect()
-  if (namesNobody({ slots })) throw addressesUnknown()
+  if (slots.some((servers) => servers?.length === 0)) throw addressesUnknown()
   throw new Error(`only ${served} of ${SLOT_COUNT} slots of the cluster are served`)
 }
 

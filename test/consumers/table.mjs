@@ -3,6 +3,7 @@
 // docs/compatibility.md says what came out, and what does not work.
 
 const NODE_TYPES = { '@types/node': '^20.19.0' }
+const NEWEST_NODE_TYPES = { '@types/node': '*' }
 const IOREDIS = { ioredis: '^6.0.0' }
 const TYPESCRIPT = { ...NODE_TYPES, typescript: '~5.9.3' }
 
@@ -23,8 +24,8 @@ const { 'CommonJS, node10': node10, ...NEWER_MODES } = {
   'CommonJS, bundler': 'tsc -p tsconfig.bundler.json --module commonjs --outDir out/cjs && node out/cjs/main.js',
 }
 
-function typescript(version, range, checks = MODES, rest = {}) {
-  const dependencies = { ...NODE_TYPES, ioredis: '^5.8.0', typescript: range }
+function typescript(version, range, checks = MODES, rest = {}, nodeTypes = NODE_TYPES) {
+  const dependencies = { ...nodeTypes, ioredis: '^5.8.0', typescript: range }
   return {
     name: `typescript-${version}`,
     tool: `TypeScript ${version}`,
@@ -125,12 +126,15 @@ export const CONSUMERS = [
   typescript('5.6', '~5.6.3'),
   typescript('5.7', '~5.7.3'),
   typescript('5.8', '~5.8.3'),
-  typescript('5.9', '~5.9.3', MODES, { isCore: true }),
-  typescript('6', '^6.0.0', {
-    'CommonJS, node10': node10.replace('tsc', 'tsc --ignoreDeprecations 6.0'),
-    ...NEWER_MODES,
-  }),
-  typescript('7', '^7.0.0', NEWER_MODES),
+  typescript('5.9', '~5.9.3', MODES, { isCore: true }, NEWEST_NODE_TYPES),
+  typescript(
+    '6',
+    '^6.0.0',
+    { 'CommonJS, node10': node10.replace('tsc', 'tsc --ignoreDeprecations 6.0'), ...NEWER_MODES },
+    {},
+    NEWEST_NODE_TYPES,
+  ),
+  typescript('7', '^7.0.0', NEWER_MODES, {}, NEWEST_NODE_TYPES),
   node('20', '20.19.0'),
   node('22', '22.12.0'),
   node('24', '^24.0.0'),

@@ -11,7 +11,7 @@ import { test } from 'node:test'
 const FLOORS = [
   ['cli', 'nestjs'],
   ['doctor', 'testing', 'telemetry', 'dashboard'],
-  ['index', 'connect', 'watchdog-thread'],
+  ['index', 'connect', 'open-clients', 'watchdog-thread'],
   ['config'],
   ['client'],
   ['synchronizers', 'client-events', 'client-options', 'shutdown', 'fleet'],

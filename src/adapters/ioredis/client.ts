@@ -1,4 +1,3 @@
-import { messageOf } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
 
 /** The options by which ioredis signs in. */
@@ -141,19 +140,6 @@ export function shareCredentials(own: IoredisLike, latest: () => Credentials): v
       configurable: true,
     })
   }
-}
-
-/**
- * Whether the server has no INFO, as at some hosts. ioredis asks by it whether the server is loading, and without a reply
- * connects again and again. Nodes of a cluster do not get so far as to be connected again.
- */
-export function lacksInfo(error: unknown): boolean {
-  return /^ERR unknown command.*\binfo\b/i.test(messageOf(error))
-}
-
-/** Lets the next connection be used without asking whether the server is loading. */
-export function skipReadyCheck({ options }: Pick<IoredisLike, 'options'>): void {
-  Object.assign(options, { enableReadyCheck: false })
 }
 
 /**

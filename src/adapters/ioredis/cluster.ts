@@ -1,9 +1,10 @@
 import { ConfigError } from '../../errors.js'
 import { clearInterval, setInterval } from '../../util/real-time.js'
+import { addressesUnknown } from '../../util/unusual-servers.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
 import { clusterMasterStatus } from '../cluster-master-status.js'
-import { addressesUnknown, warnOfRefusedSignIn } from '../connection-error.js'
+import { warnOfRefusedSignIn } from '../connection-error.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
@@ -113,7 +114,8 @@ export class IoredisClusterPort implements RedisPort {
   }
 
   get connectionError(): unknown {
-    return namesNobody(this.#cluster) ? addressesUnknown() : undefined
+    // The slots have owners, but without an address.
+    return this.#cluster.slots?.some((servers) => servers?.length === 0) ? addressesUnknown() : undefined
   }
 
   isErrorReply(error: unknown): boolean {
@@ -206,11 +208,6 @@ export class IoredisClusterPort implements RedisPort {
       end: () => redis.disconnect(),
     }
   }
-}
-
-/** Whether the slots have owners, but none with an address. */
-export function namesNobody({ slots = [] }: Pick<IoredisClusterLike, 'slots'>): boolean {
-  return slots.some((servers) => servers?.length === 0)
 }
 
 function addressOf({ options: { host, port } }: IoredisNodeLike): string {

@@ -1,5 +1,6 @@
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
+import { lacksInfo } from '../../util/unusual-servers.js'
 import { ConnectionError, warnOfRefusedSignIn } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
@@ -11,12 +12,10 @@ import {
   type IoredisLike,
   isClosing,
   isReplyError,
-  lacksInfo,
   type Node,
   ownConnection,
   SUBSCRIBER_OPTIONS,
   shareCredentials,
-  skipReadyCheck,
   watchForEnd,
 } from './client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
@@ -80,7 +79,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   const open = new Set<IoredisLike>()
   const portOn = (one: IoredisLike): RedisPort => {
     open.add(one)
-    one.on('error', (error) => lacksInfo(error) && skipReadyCheck(one))
+    one.on('error', (error) => lacksInfo(error) && Object.assign(one.options, { enableReadyCheck: false }))
     const refreshMs = scanIntervalMs ?? client.options.slotsRefreshInterval
     const disconnect = (): void => {
       if (open.delete(one)) end(one)

@@ -1,7 +1,7 @@
+import { addressesUnknown } from '../../util/unusual-servers.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
 import { clusterMasterStatus } from '../cluster-master-status.js'
-import { addressesUnknown } from '../connection-error.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
