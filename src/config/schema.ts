@@ -154,7 +154,7 @@ const BASE = {
   timeout: used(int(1), 'commandTimeoutMs of the client'),
   clientName: used(text, 'CLIENT SETNAME'),
   retryAttempts: used(int(0, 1_000), 'reconnects that a command waits for, within timeout'),
-  retryDelay: used(delayStrategy, 'in a cluster the delay after a failover'),
+  retryDelay: used(delayStrategy, 'in a cluster the delay after CLUSTERDOWN and a failover'),
   retryInterval: used(int(0), 'retryDelay as a constant, ms'),
   reconnectionDelay: used(delayStrategy, 'delay before a reconnect'),
   idleConnectionTimeout: unused(int(0), POOL),

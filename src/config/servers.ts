@@ -129,6 +129,7 @@ function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout
 function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Cluster {
   const { deployment } = shared
   const { addresses, credentials, database, natMap, reconnectionDelay, retryDelay, tls } = deployment
+  const delay = Math.round(retryDelay(0))
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
@@ -136,7 +137,8 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     // It asks a random node without a time limit: a frozen node would block every command.
     enableReadyCheck: false,
-    retryDelayOnFailover: Math.round(retryDelay(0)),
+    retryDelayOnFailover: delay,
+    retryDelayOnClusterDown: delay,
     redisOptions: {
       ...withoutReconnect(commonOptions(deployment, disconnectTimeout)),
       ...(credentials || database > 0 ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),

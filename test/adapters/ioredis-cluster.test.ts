@@ -28,15 +28,14 @@ describe('an error after too many redirections', () => {
   const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })
   after(() => cluster.disconnect())
 
-  it('is an error reply if ioredis quotes one, as then the servers have replied', async () => {
+  it('is no error reply of ioredis, which may have lost a connection before the reply that it quotes', async () => {
     const port = ownedIoredis(cluster)
-    const after16 = 'Too many Cluster redirections. Last error:'
-    assert.equal(port.isErrorReply(new Error(`${after16} ReplyError: MOVED 3999 127.0.0.1:6381`)), true)
-    assert.equal(port.isErrorReply(new Error(`${after16} Error: Connection is closed.`)), false)
+    const quoting = 'Too many Cluster redirections. Last error: ReplyError: MOVED 3999 127.0.0.1:6381'
+    assert.equal(port.isErrorReply(new Error(quoting)), false)
     await port.close()
   })
 
-  it('is one of node-redis', () => {
+  it('is one of node-redis, which follows nothing but replies', () => {
     assert.equal(isErrorReply(new Error('Too many Cluster redirections')), true)
   })
 })

@@ -85,7 +85,6 @@ describe('an error', () => {
     ['TRYAGAIN Multiple keys request during rehashing of slot', notNow],
     ['CLUSTERDOWN The cluster is down', notNow],
     ['Too many Cluster redirections', notNow],
-    ['Too many Cluster redirections. Last error: ReplyError: MOVED 3999 127.0.0.1:6381', notNow],
     ["READONLY You can't write against a read only replica. script: 3f, on @user_script:9.", notNow],
     ['MISCONF Redis is configured to save snapshots. Commands that may modify the data set are disabled', notNow],
     ['UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)', unknown],

@@ -72,7 +72,7 @@ export class IoredisClusterPort implements RedisPort {
     }
     warnOfRefusedSignIn(cluster, (warning) => this.#events?.warning?.(warning))
     this.#cluster = cluster
-    rejectAtOnce(cluster)
+    rejectWhileMoving(cluster)
     this.#disconnect = disconnect
     this.#refreshMs = refreshMs
     this.#channels = new ClusterChannels({
@@ -119,7 +119,7 @@ export class IoredisClusterPort implements RedisPort {
   }
 
   isErrorReply(error: unknown): boolean {
-    return isReplyError(error) || isRedirectedForEver(error)
+    return isReplyError(error)
   }
 
   subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
@@ -215,21 +215,13 @@ function addressOf({ options: { host, port } }: IoredisNodeLike): string {
 }
 
 /**
- * Rejects a command at once with the reply that says "not now" to it, as we repeat it ourselves. ioredis would send it to
- * random servers, for longer than a server may be silent, and then tell of the last redirection only.
+ * Rejects a command at once if its slot is being moved, as we repeat it ourselves. ioredis would send it to random servers,
+ * for longer than a server may be silent, and then tell of the last redirection only.
  */
-function rejectAtOnce(cluster: IoredisClusterLike): void {
+function rejectWhileMoving(cluster: IoredisClusterLike): void {
   const { handleError } = cluster
   cluster.handleError = (error, redirectionsLeft, handlers) => {
-    if (!/^(TRYAGAIN|CLUSTERDOWN)\b/.test(error.message)) {
-      return handleError?.call(cluster, error, redirectionsLeft, handlers)
-    }
-    if (error.message.startsWith('CLUSTERDOWN')) cluster.refreshSlotsCache?.()
-    handlers.defaults()
+    if (error.message.startsWith('TRYAGAIN')) handlers.defaults()
+    else handleError?.call(cluster, error, redirectionsLeft, handlers)
   }
-}
-
-/** Whether the servers have sent a command to each other until ioredis gave up: it quotes the last reply. */
-function isRedirectedForEver(error: unknown): boolean {
-  return error instanceof Error && /^Too many Cluster redirections\. .*: [A-Z]{3,} /.test(error.message)
 }
