@@ -94,5 +94,6 @@ function stageOf({ workers }: Scene): failover.Stage {
     linger() {},
     restored: async () => await sleep(SERVED_MS),
     blink: (ports) => workers.cut(ports),
+    change() {},
   }
 }

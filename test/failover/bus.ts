@@ -110,7 +110,10 @@ export class ClusterBus implements AsyncDisposable {
     const { nodes } = this.#cluster
     for (const { admin } of nodes) {
       const known = String(await admin.call('CLUSTER', 'NODES'))
-      const missing = nodes.find((node) => !known.includes(`:${node.port}@${this.#proxies.get(node)?.port} `))
+      // A name of the node may follow.
+      const missing = nodes.find(
+        (node) => !new RegExp(`:${node.port}@${this.#proxies.get(node)?.port}[ ,]`).test(known),
+      )
       if (missing) return String(missing.port)
     }
     return ''

@@ -1,9 +1,10 @@
 /**
  * A process with a client whose tasks acquire and release locks and record what they believe they hold. Argument: how to
  * connect, as JSON. Commands: `begin` a round, `linger` in locks acquired now, `blink` cuts connections and opens another
- * client, `restored` is since when service is possible again, `end` the round.
+ * client, `change` of the password or the address, `restored` is since when service is possible again, `end` the round.
  */
 import { subscribe } from 'node:diagnostics_channel'
+import dns from 'node:dns'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BaseLock, Client, Hold, LeaseLostError } from '../../src/index.js'
@@ -11,10 +12,11 @@ import { onCommand, report } from '../support/child.js'
 import { randomFrom } from '../support/random.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { type Belief, monotonicMs } from './record.js'
-import { type Opened, wayOf } from './ways.js'
+import type { Change } from './topology.js'
+import { APP, type Opened, wayOf } from './ways.js'
 
-interface Command {
-  readonly at: 'begin' | 'linger' | 'blink' | 'restored' | 'end'
+interface Command extends Change {
+  readonly at: 'begin' | 'linger' | 'blink' | 'change' | 'restored' | 'end'
   readonly since: number
   readonly ports: readonly number[]
 }
@@ -34,6 +36,7 @@ const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getReadWriteLock('{storm}:written').writeLock(),
 ]
 const WAIT_MS = 3_000
+const WARM_MS = 300
 /** How long after `linger` and `restored` every other hold is long, ms. */
 const LINGER_MS = 800
 /** Longer than any call may take. */
@@ -41,12 +44,20 @@ const SETTLE_MS = 25_000
 
 /** The sockets of this process, to cut them as a network would. Not those of valkey-glide, which are not Node's. */
 const sockets = new Set<Socket>()
+/** The servers behind NAT, as they announce themselves. */
+const unreachable = new Set(Object.keys(place.natMap ?? {}))
 subscribe('net.client.socket', (message) => {
   const { socket } = message as { socket: Socket }
   sockets.add(socket)
+  socket.once('connect', () => {
+    if (unreachable.has(`${socket.remoteAddress}:${socket.remotePort}`)) socket.destroy()
+  })
   socket.once('close', () => sockets.delete(socket))
 })
-const open = () => wayOf(topology, way)(place, options)
+let { ip } = place.endpoint ?? {}
+if (ip) resolveTo(place.endpoint.host, () => ip)
+const login = { ...APP, username: way, ...(place.password && { password: place.password }) }
+const open = () => wayOf(topology, way)(place, options, login)
 
 let beliefs: Belief[] = []
 let errors: Record<string, number> = {}
@@ -59,16 +70,31 @@ const unserved = new Set<boolean>()
 let lingerUntil = 0
 let running: Promise<unknown>[] = []
 let probes = 0
-const { client }: Opened = await open()
+const opened: Opened = await open()
+const { client } = opened
 
 onCommand<Command>(async (command) => {
   if (command.at === 'begin') begin()
   if (command.at === 'linger') lingerUntil = monotonicMs() + LINGER_MS
   if (command.at === 'blink') blink(command.ports)
+  if (command.at === 'change') await change(command)
   if (command.at === 'restored') restored(command.since)
   if (command.at === 'end') await end()
 })
+await waitOnce()
 report({ at: 'ready' })
+
+/** Opens the connections that only a caller needs who waits, so that they are not taken for left over. */
+async function waitOnce(): Promise<void> {
+  const other = await open()
+  const name = `{storm}:own:${process.pid}`
+  const held = await other.client.getLock(name).lock()
+  const waiting = client.getLock(name).lock()
+  await sleep(WARM_MS)
+  await held.unlock()
+  await (await waiting).unlock()
+  await other.end()
+}
 
 function begin(): void {
   beliefs = []
@@ -127,7 +153,7 @@ async function enter(lock: BaseLock, terms: object, holdMs: number, isFresh: boo
 
 function note(error: unknown): void {
   const { code, message } = error as { code?: string; message: string }
-  const name = code ?? message
+  const name = code ?? /^[A-Z]{3,}(?= )/.exec(message)?.[0] ?? message // of a reply its first word
   errors[name] = (errors[name] ?? 0) + 1
 }
 
@@ -162,6 +188,26 @@ function blink(ports: readonly number[]): void {
   }
   unserved.add(true)
   running.push(joinIn())
+}
+
+async function change({ password, ip: next = ip }: Change): Promise<void> {
+  ip = next
+  if (password === undefined) return
+  login.password = password
+  await opened.setPassword?.(password)
+}
+
+/** Redis clients that use Node's sockets resolve names by these functions, also when they reconnect. */
+function resolveTo(name: string, current: () => string): void {
+  const { lookup, promises } = dns
+  const { lookup: lookUp } = promises
+  dns.lookup = ((host: string, options: dns.LookupOptions, done: (...answer: unknown[]) => void) => {
+    if (host !== name) return lookup(host, options, done)
+    const found = { address: current(), family: 4 }
+    done(null, ...(options.all ? [[found]] : Object.values(found)))
+  }) as typeof lookup
+  promises.lookup = (async (host: string, options: dns.LookupOptions) =>
+    host === name ? { address: current(), family: 4 } : await lookUp(host, options)) as typeof lookUp
 }
 
 function restored(at: number): void {

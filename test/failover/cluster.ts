@@ -4,11 +4,14 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 import { ClusterBus } from './bus.js'
 import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
-import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
-import type { Place } from './ways.js'
+import { AFTERMATH_MS, announcing, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
+import { type Place, WAYS } from './ways.js'
 
 /** The slot of all locks. */
 const STORM = '{storm}'
+
+/** The nodes announce a name of this machine. */
+const NAMED = ['--cluster-announce-hostname', 'localhost', '--cluster-preferred-endpoint-type', 'hostname']
 
 /** Three masters with a replica each. */
 export class ClusterTopology implements Topology {
@@ -19,20 +22,21 @@ export class ClusterTopology implements Topology {
   readonly #bus: ClusterBus
 
   /** @param keyOf a key whose master the next fault is for */
-  static async start(keyOf: () => string = () => STORM): Promise<ClusterTopology> {
-    const cluster = await startCluster({ args: KEEP_DATA })
-    for (const node of cluster.nodes) await addUsers(node)
+  static async start(keyOf: () => string = () => STORM, announced?: 'names'): Promise<ClusterTopology> {
+    const cluster = await startCluster({ args: announced ? [...KEEP_DATA, ...NAMED] : KEEP_DATA })
+    for (const node of cluster.nodes) await addUsers(node, Object.keys(WAYS.cluster))
     for (const node of cluster.nodes) await logInAnew(node)
     await cluster.settled()
-    return new ClusterTopology(cluster, await ClusterBus.start(cluster), keyOf)
+    return new ClusterTopology(cluster, await ClusterBus.start(cluster), keyOf, announced)
   }
 
-  private constructor(cluster: Cluster, bus: ClusterBus, keyOf: () => string) {
+  private constructor(cluster: Cluster, bus: ClusterBus, keyOf: () => string, announced?: 'names') {
     this.#cluster = cluster
     this.#bus = bus
     const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }))
     this.place = { sentinels: [], masterName: '', nodes }
-    this.faults = faultsOf(cluster, bus, keyOf)
+    const faults = faultsOf(cluster, bus, keyOf)
+    this.faults = announced ? announcing(announced, faults) : faults
   }
 
   get servers(): readonly RedisServer[] {
@@ -70,6 +74,17 @@ function faultsOf(cluster: Cluster, bus: ClusterBus, keyOf: () => string): Fault
         await master.restart()
         await sleep(AFTERMATH_MS)
         await served
+      },
+    },
+    {
+      id: 'down',
+      title: 'a master is killed and stays down until all are served',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
+        await cluster.kill(master)
+        await restored(await successorOf(cluster, key, master))
       },
     },
     {
@@ -185,13 +200,13 @@ function faultsOf(cluster: Cluster, bus: ClusterBus, keyOf: () => string): Fault
     },
     {
       id: 'slots',
-      title: 'the slot moves from master to master',
+      title: 'the slot moves from master to master, and back',
       limitMs: SOON_MS,
       async strike({ restored }) {
         const key = keyOf()
-        for (const to of await cluster.masters()) {
-          if (to !== (await cluster.nodeOf(key))) await cluster.moveSlot(key, { to, pauseMs: 20 })
-        }
+        const first = await cluster.nodeOf(key)
+        const others = (await cluster.masters()).filter((master) => master !== first)
+        for (const to of [...others, first]) await cluster.moveSlot(key, { to, pauseMs: 20 })
         await restored(monotonicMs())
       },
     },

@@ -5,30 +5,39 @@ import { freePort } from '../support/free-port.js'
 /** Interval between two checks for the current master, ms. */
 const LOOK_MS = 100
 
-/**
- * One address that leads to the master, as in managed services: when the master changes, connections to the old one are
- * closed, and new ones go to the new one.
- */
+/** An address of ours that leads to a server: the one address of a managed service, or a way through NAT. */
 export class Endpoint implements AsyncDisposable {
-  readonly host = '127.0.0.1'
+  readonly host: string
   readonly port: number
   readonly #server: Server
-  readonly #masterPort: () => Promise<number>
   readonly #sockets = new Set<Socket>()
-  readonly #timer: NodeJS.Timeout
-  #target = 0
+  #target: number
+  #timer: NodeJS.Timeout | undefined
 
-  static async start(masterPort: () => Promise<number>): Promise<Endpoint> {
-    const endpoint = new Endpoint(await freePort(), masterPort)
-    await Promise.all([once(endpoint.#server, 'listening'), endpoint.#look()])
+  static async start(target: number, host = '127.0.0.1', port?: number): Promise<Endpoint> {
+    const endpoint = new Endpoint(target, host, port ?? (await freePort()))
+    await once(endpoint.#server, 'listening')
     return endpoint
   }
 
-  private constructor(port: number, masterPort: () => Promise<number>) {
+  private constructor(target: number, host: string, port: number) {
+    this.#target = target
+    this.host = host
     this.port = port
-    this.#masterPort = masterPort
-    this.#server = createServer({ noDelay: true }, (client) => this.#forward(client)).listen(port, this.host)
-    this.#timer = setInterval(() => void this.#look(), LOOK_MS)
+    this.#server = createServer({ noDelay: true }, (client) => this.#forward(client)).listen(port, host)
+  }
+
+  /** New connections go to another server. Those to the one before are closed, or stay. */
+  moveTo(target: number, { keepsOld = false } = {}): void {
+    if (target === this.#target) return
+    this.#target = target
+    if (!keepsOld) this.#closeAll()
+  }
+
+  /** From now on it leads to the master, and closes connections to the one before. */
+  follow(masterPort: () => Promise<number>): void {
+    const look = async () => this.moveTo(await masterPort().catch(() => this.#target))
+    this.#timer = setInterval(() => void look(), LOOK_MS)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -37,19 +46,12 @@ export class Endpoint implements AsyncDisposable {
     this.#closeAll()
   }
 
-  async #look(): Promise<void> {
-    const port = await this.#masterPort().catch(() => this.#target)
-    if (port === this.#target) return
-    this.#target = port
-    this.#closeAll()
-  }
-
   #closeAll(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
 
   #forward(client: Socket): void {
-    const server = connect({ port: this.#target, host: this.host, noDelay: true })
+    const server = connect({ port: this.#target, host: '127.0.0.1', noDelay: true })
     for (const [socket, other] of [
       [client, server],
       [server, client],

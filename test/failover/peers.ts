@@ -6,9 +6,9 @@ import { APP, PEER } from './ways.js'
 /** Makes acknowledged writes survive the process of a server. */
 export const KEEP_DATA: readonly string[] = ['--appendonly', 'yes', '--appendfsync', 'no']
 
-/** Lets clients log in as `APP`, and the server log in to its master as `PEER`, also after a restart. */
-export async function addUsers({ admin }: RedisServer): Promise<void> {
-  for (const name of [APP.username, PEER]) {
+/** Lets clients log in as `APP` and `users`, and the server log in to its master as `PEER`, also after a restart. */
+export async function addUsers({ admin }: RedisServer, users: readonly string[]): Promise<void> {
+  for (const name of [APP.username, PEER, ...users]) {
     await admin.call('ACL', 'SETUSER', name, 'on', 'nopass', '~*', '&*', '+@all')
   }
   await admin.config('SET', 'masterauth', APP.password)

@@ -54,6 +54,7 @@ describe('the verdict on a fault', () => {
     staleTokens: [],
     recoveryMs: { config: 4_999 },
     errors: {},
+    leftover: [],
     failures: [],
     since: 0,
     outageMs: 1,
@@ -75,6 +76,11 @@ describe('the verdict on a fault', () => {
       const late = round({ recoveryMs: { config: ms } })
       assert.equal(isRed(summarize('sentinel', { ...fault, exception: 'by order' }, [round(), late])), true)
     }
+  })
+
+  it('fails if a client has more connections afterwards than before', () => {
+    const leftover = ['config: 3 connections instead of 2']
+    assert.equal(isRed(summarize('sentinel', fault, [round({ leftover })])), true)
   })
 
   it('fails if a call never settled', () => {

@@ -2,7 +2,8 @@ import type { Round } from './rounds.js'
 import { isRed, type Recovery, type Result } from './summary.js'
 
 /** One round, while it runs. */
-export function line({ recoveryMs, overlaps, staleTokens, errors, failures, outageMs, grants }: Round): string {
+export function line(round: Round): string {
+  const { recoveryMs, overlaps, staleTokens, leftover, errors, failures, outageMs, grants } = round
   const served = Object.entries(recoveryMs).map(([way, ms]) => `${way} ${Number.isFinite(ms) ? seconds(ms) : 'never'}`)
   const parts = [`${grants} grants`, `restored after ${seconds(outageMs)}`, `served again: ${served.join(', ')}`]
   if (overlaps.length > 0) {
@@ -15,7 +16,7 @@ export function line({ recoveryMs, overlaps, staleTokens, errors, failures, outa
       .filter((name) => !name.startsWith('LOCK_'))
       .map((name) => `${way}: ${name}`),
   )
-  return [...parts, ...failures, ...strange].join('; ')
+  return [...parts, ...leftover, ...failures, ...strange].join('; ')
 }
 
 /** For a terminal. */
@@ -28,6 +29,7 @@ export function table(results: readonly Result[], isControl: boolean): string {
     'grants',
     'overlaps',
     'stale tokens',
+    'leftover',
     'served again: median / slowest',
   ]
   const rows = results.map((result) => [
@@ -38,6 +40,7 @@ export function table(results: readonly Result[], isControl: boolean): string {
     String(result.grants),
     overlapsOf(result),
     String(result.staleTokens),
+    String(result.leftover),
     Object.entries(result.recovery)
       .map(([way, recovery]) => `${way} ${recoveryOf(recovery)}`)
       .join(', '),
@@ -61,38 +64,12 @@ function verdictOf(result: Result, isControl: boolean): string {
   return isRed(result) ? 'FAIL' : 'ok'
 }
 
-/** For docs/guarantees.md. */
-export function markdown(results: readonly Result[]): string {
-  const topologies = [...new Set(results.map(({ topology }) => topology))]
-  return topologies.map((topology) => markdownOf(results.filter((result) => result.topology === topology))).join('\n\n')
-}
-
-function markdownOf(results: readonly Result[]): string {
-  const [first] = results
-  if (!first) return ''
-  const ways = Object.keys(first.recovery)
-  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-  return [
-    row([first.topology, 'grants', 'overlaps', 'stale tokens', ...ways]),
-    row(['---', ...Array.from({ length: 3 + ways.length }, () => '---:')]),
-    ...results.map((result) =>
-      row([
-        result.title,
-        result.grants.toLocaleString('en'),
-        overlapsOf(result),
-        String(result.staleTokens),
-        ...ways.map((way) => recoveryOf(result.recovery[way])),
-      ]),
-    ),
-  ].join('\n')
-}
-
-function overlapsOf({ overlaps, longestOverlapMs, exception }: Result): string {
+export function overlapsOf({ overlaps, longestOverlapMs, exception }: Result): string {
   const found = overlaps > 0 ? `${overlaps}, up to ${longestOverlapMs} ms` : '0'
   return exception === undefined || overlaps === 0 ? found : `${found} (exception)`
 }
 
-function recoveryOf(recovery: Recovery | undefined): string {
+export function recoveryOf(recovery: Recovery | undefined): string {
   if (!recovery) return ''
   const { medianMs, slowestMs, late } = recovery
   const text = `${medianMs === null ? 'never' : seconds(medianMs)} / ${slowestMs === null ? 'never' : seconds(slowestMs)}`

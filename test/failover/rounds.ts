@@ -1,6 +1,7 @@
 import type { ClientOptions } from '../../src/index.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { sleep } from '../support/wait-until.js'
+import { Connections } from './connections.js'
 import { type Belief, monotonicMs, type Overlap, overlapsIn, type Pair, staleTokensIn } from './record.js'
 import type { Fault, Topology } from './topology.js'
 import { WAYS } from './ways.js'
@@ -23,6 +24,8 @@ export interface Round {
   readonly recoveryMs: Readonly<Record<string, number>>
   /** Number of calls by error and by way to connect. */
   readonly errors: Readonly<Record<string, Readonly<Record<string, number>>>>
+  /** Connections that the clients had more of afterwards, as text. */
+  readonly leftover: readonly string[]
   /** Other violations: a call that never settled, a process that ended. */
   readonly failures: readonly string[]
   /** When service was possible again, on the monotonic clock, and how long it was not, ms. */
@@ -39,30 +42,35 @@ interface ClientRecord {
 /** The clients of one topology: a process for each way to connect. */
 export class Clients implements AsyncDisposable {
   readonly #topology: Topology
-  readonly #argumentsOf: (way: string) => string
+  readonly #options: ClientOptions
+  readonly #seed: number
   readonly #children = new Map<string, Child>()
+  readonly #connections: Connections
 
   constructor(topology: Topology, options: ClientOptions, seed: number) {
     this.#topology = topology
-    const { name, place } = topology
-    this.#argumentsOf = (way) =>
-      JSON.stringify({ topology: name, way, place, options: { ...OPTIONS, ...options }, seed: seed + way.length })
+    this.#options = { ...OPTIONS, ...options }
+    this.#seed = seed
+    this.#connections = new Connections(topology)
   }
 
   get ways(): string[] {
-    return Object.keys(WAYS[this.#topology.name] ?? {})
+    return Object.keys(WAYS[this.#topology.name])
   }
 
   async open(): Promise<void> {
     await Promise.all(this.ways.map((way) => this.#spawn(way)))
   }
 
-  /** One round of a fault: what each client believed meanwhile, and when it was served again. */
+  /** One round of a fault: what each client believed meanwhile, and when it was served again. Then servers are healed. */
   async run(fault: Fault): Promise<Round> {
     let since = Number.POSITIVE_INFINITY
     let clients = [false]
+    for (const way of fault.without ?? []) await this.#leaveOut(way)
+    const ways = [...this.#children.keys()]
     this.#sendAll({ at: 'begin' })
     await sleep(STORM_MS)
+    await this.#connections.count(ways)
     const struckAt = monotonicMs()
     await fault.strike({
       restored: async (at) => {
@@ -74,26 +82,29 @@ export class Clients implements AsyncDisposable {
         clients = [false, true]
         this.#sendAll({ at: 'blink', ports })
       },
+      change: (to) => this.#sendAll({ at: 'change', ...to }),
     })
     await sleep(STORM_MS)
     this.#sendAll({ at: 'end' })
-    const records = await Promise.all(this.ways.map((way) => this.#recordOf(way)))
+    const records = await Promise.all(ways.map((way) => this.#recordOf(way)))
     const beliefs = records.flatMap((record) => record.beliefs)
     const perWay = <T>(of: (record: ClientRecord) => T) =>
-      Object.fromEntries(this.ways.map((way, at) => [way, of(records[at] as ClientRecord)]))
+      Object.fromEntries(ways.map((way, at) => [way, of(records[at] as ClientRecord)]))
+    await this.#topology.heal()
     return {
       grants: beliefs.length,
       overlaps: overlapsIn(beliefs),
       staleTokens: staleTokensIn(beliefs),
       recoveryMs: perWay((record) => Math.max(...clients.map((isFresh) => firstGrantMs(record, isFresh, since)))),
       errors: perWay(({ errors }) => errors),
+      leftover: await this.#connections.leftover(ways),
       failures: records.flatMap(({ failures }) => failures),
       since,
       outageMs: since - struckAt,
     }
   }
 
-  /** Replaces the clients that did not recover, so that they do not affect the next round. */
+  /** Replaces clients that did not recover or were left out, so that they do not affect the next round. */
   async replace(ways: readonly string[]): Promise<void> {
     await Promise.all(
       ways.map(async (way) => {
@@ -108,9 +119,20 @@ export class Clients implements AsyncDisposable {
   }
 
   async #spawn(way: string): Promise<void> {
-    const child = spawnChild(new URL('./client-process.js', import.meta.url), [this.#argumentsOf(way)])
+    const { name: topology, place } = this.#topology
+    const terms = { topology, way, place, options: this.#options, seed: this.#seed + way.length }
+    const child = spawnChild(new URL('./client-process.js', import.meta.url), [JSON.stringify(terms)])
     this.#children.set(way, child)
-    await child.nextMessage(({ at }) => at === 'ready', OPEN_MS)
+    await child
+      .nextMessage(({ at }) => at === 'ready', OPEN_MS)
+      .catch((error) => {
+        throw new Error(`${way} did not connect`, { cause: error })
+      })
+  }
+
+  async #leaveOut(way: string): Promise<void> {
+    await this.#children.get(way)?.stop()
+    this.#children.delete(way)
   }
 
   #sendAll(command: object): void {

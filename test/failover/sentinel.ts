@@ -4,8 +4,18 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 import { Endpoint } from './endpoint.js'
 import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
-import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
-import { PEER, type Place } from './ways.js'
+import {
+  AFTERMATH_MS,
+  type Announced,
+  announcing,
+  CUT_MS,
+  type Fault,
+  FROZEN_MS,
+  SOON_MS,
+  THAW_MS,
+  type Topology,
+} from './topology.js'
+import { PEER, type Place, WAYS } from './ways.js'
 
 /** How long the Sentinels need to learn the offsets of the replicas, ms. */
 const INFO_MS = 1_200
@@ -16,27 +26,46 @@ export class SentinelTopology implements Topology {
   readonly place: Place
   readonly faults: readonly Fault[]
   readonly #group: SentinelGroup
-  readonly #endpoint: Endpoint
+  /** The one that follows the master, and the ways through NAT. */
+  readonly #endpoints: readonly Endpoint[]
 
-  static async start(): Promise<SentinelTopology> {
-    const group = await startSentinels({ args: KEEP_DATA })
-    for (const server of group.servers) await addUsers(server)
+  static async start(announced?: Announced): Promise<SentinelTopology> {
+    const hostName = announced === 'names' && { hostName: 'localhost' }
+    // Whether a master without replicas may be trusted, only the Sentinels know, and what they call it.
+    const group = await startSentinels({ args: KEEP_DATA, replicas: announced ? 1 : 2, ...hostName })
+    for (const server of group.servers) await addUsers(server, Object.keys(WAYS.sentinel))
     for (const { admin } of group.sentinels) await admin.call('SENTINEL', 'SET', group.masterName, 'auth-user', PEER)
     for (const server of group.servers) await logInAnew(server)
     await group.settled()
-    return new SentinelTopology(group, await Endpoint.start(async () => (await group.master()).port))
+    const endpoint = await Endpoint.start((await group.master()).port)
+    endpoint.follow(async () => (await group.master()).port)
+    const doors = announced === 'nat' ? group.servers.map(({ port }) => Endpoint.start(port)) : []
+    return new SentinelTopology(group, endpoint, await Promise.all(doors), announced)
   }
 
-  private constructor(group: SentinelGroup, endpoint: Endpoint) {
+  private constructor(group: SentinelGroup, endpoint: Endpoint, doors: readonly Endpoint[], announced?: Announced) {
     this.#group = group
-    this.#endpoint = endpoint
-    const sentinels = group.sentinels.map(({ host, port }) => ({ host, port }))
-    this.place = { sentinels, masterName: group.masterName, nodes: [], endpoint }
-    this.faults = faultsOf(group, endpoint)
+    this.#endpoints = [endpoint, ...doors]
+    const natMap = Object.fromEntries(
+      doors.map((door, at) => [`127.0.0.1:${group.servers[at]?.port}`, addressOf(door)]),
+    )
+    this.place = {
+      sentinels: group.sentinels.map(addressOf),
+      masterName: group.masterName,
+      nodes: [],
+      endpoint: addressOf(endpoint),
+      ...(doors.length > 0 && { natMap }),
+    }
+    const faults = faultsOf(group, endpoint)
+    this.faults = announced ? announcing(announced, faults) : faults
   }
 
   get servers(): readonly RedisServer[] {
     return this.#group.servers
+  }
+
+  get sentinels(): readonly RedisServer[] {
+    return this.#group.sentinels
   }
 
   async heal(): Promise<void> {
@@ -45,7 +74,7 @@ export class SentinelTopology implements Topology {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#endpoint[Symbol.asyncDispose]()
+    for (const endpoint of this.#endpoints) await endpoint[Symbol.asyncDispose]()
     await this.#group.stop()
   }
 }
@@ -68,6 +97,15 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
         await master.restart()
         await sleep(AFTERMATH_MS)
         await served
+      },
+    },
+    {
+      id: 'down',
+      title: 'the master is killed and stays down until all are served',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await group.killMaster()
+        await restored(await successorOf(group, master))
       },
     },
     {
@@ -152,6 +190,16 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
       },
     },
     {
+      id: 'silent-sentinel',
+      title: 'the first Sentinel of the list freezes, then the master is killed',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        group.sentinels[0]?.freeze()
+        const master = await group.killMaster()
+        await restored(await successorOf(group, master))
+      },
+    },
+    {
       id: 'restart',
       title: 'all servers and Sentinels die at once, and start again',
       limitMs: SOON_MS,
@@ -192,6 +240,10 @@ async function successorOf(group: SentinelGroup, old: RedisServer): Promise<numb
     },
     { timeoutMs: 20_000, message: `the Sentinels should replace ${old.port}` },
   )
+}
+
+function addressOf({ host, port }: { readonly host: string; readonly port: number }) {
+  return { host, port }
 }
 
 async function writableAt(group: SentinelGroup): Promise<number> {

@@ -12,12 +12,15 @@ export interface Result {
   readonly overlaps: number
   readonly longestOverlapMs: number
   readonly staleTokens: number
+  /** How often clients of a way had more connections afterwards. */
+  readonly leftover: number
   readonly failures: number
   readonly limitMs: number
   /** By way to connect; null if a client did not recover. */
   readonly recovery: Readonly<Record<string, Recovery>>
   readonly longestOutageMs: number
   readonly exception: string | undefined
+  readonly note: string | undefined
   readonly errors: Readonly<Record<string, number>>
   /** The first few, as text. */
   readonly findings: readonly string[]
@@ -36,8 +39,10 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
   const overlaps = rounds.flatMap((round) => round.overlaps)
   const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
   const failures = rounds.flatMap((round) => round.failures)
+  const leftover = rounds.flatMap((round) => round.leftover)
   const findings = [
     ...failures,
+    ...leftover,
     ...rounds.flatMap((round) =>
       round.overlaps.map((pair) => `for ${pair.ms.toFixed(1)} ms ${inWords(pair, round.since)}`),
     ),
@@ -53,20 +58,22 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
     overlaps: overlaps.length,
     longestOverlapMs: Math.round(Math.max(0, ...overlaps.map(({ ms }) => ms))),
     staleTokens: stale.length,
+    leftover: leftover.length,
     failures: failures.length,
     limitMs: fault.limitMs,
     recovery: Object.fromEntries(ways.map((way) => [way, recoveryOf(way, fault, rounds)])),
     longestOutageMs: Math.round(Math.max(...rounds.map(({ outageMs }) => outageMs))),
     exception: fault.exception,
+    note: fault.note,
     errors: errorsOf(rounds),
     findings: findings.slice(0, MOST_FINDINGS),
   }
 }
 
 /** Exclusion has named exceptions; recovery in time has none. */
-export function isRed({ overlaps, staleTokens, failures, recovery, exception }: Result): boolean {
+export function isRed({ overlaps, staleTokens, leftover, failures, recovery, exception }: Result): boolean {
   const isShared = overlaps + staleTokens > 0 && exception === undefined
-  return isShared || failures > 0 || Object.values(recovery).some(({ late }) => late > 0)
+  return isShared || leftover + failures > 0 || Object.values(recovery).some(({ late }) => late > 0)
 }
 
 /** Times are relative to when service was possible again. */

@@ -1,12 +1,14 @@
 import type { RedisServer } from '../support/redis-server.js'
-import type { Place } from './ways.js'
+import type { Place, WAYS } from './ways.js'
 
 /** Servers that fail, and their faults. */
 export interface Topology extends AsyncDisposable {
-  readonly name: 'sentinel' | 'cluster'
+  readonly name: keyof typeof WAYS
+  /** For clients that are opened now. */
   readonly place: Place
   /** Masters and replicas. */
   readonly servers: readonly RedisServer[]
+  readonly sentinels?: readonly RedisServer[]
   readonly faults: readonly Fault[]
   /** Starts killed servers and thaws frozen ones. Resolves when the next fault may begin. */
   heal(): Promise<void>
@@ -20,6 +22,10 @@ export interface Fault {
   readonly limitMs: number
   /** Why overlaps are counted but do not fail the suite. */
   readonly exception?: string
+  /** Ways to connect that have no answer to it. */
+  readonly without?: readonly string[]
+  /** What a user has to know: options that clients need, why some are left out. */
+  readonly note?: string
   strike(stage: Stage): Promise<void>
 }
 
@@ -31,6 +37,34 @@ export interface Stage {
   restored(since: number): Promise<void>
   /** Cuts the connections of all clients to these ports, and makes each process open another client. */
   blink(ports: readonly number[]): void
+  /** Tells all clients a new password, or what the name of the server resolves to now. */
+  change(to: Change): void
+}
+
+export interface Change {
+  readonly password?: string
+  readonly ip?: string
+}
+
+/** How servers announce themselves to clients: by name, or by addresses that only lead to them through NAT. */
+export type Announced = 'names' | 'nat'
+
+/** `url` connects to an address that leads to the master. */
+const ANNOUNCED: Readonly<Record<Announced, Pick<Fault, 'title' | 'note' | 'without'>>> = {
+  names: { title: 'names are announced', without: ['url'] },
+  nat: {
+    title: 'behind NAT',
+    without: ['url'],
+    note: 'a configuration needs `natMapper`, ioredis `natMap`, node-redis `nodeAddressMap`',
+  },
+}
+
+/** What is tried with servers that announce themselves so. */
+export function announcing(how: Announced, faults: readonly Fault[]): Fault[] {
+  const { title, ...more } = ANNOUNCED[how]
+  return faults
+    .filter(({ id }) => id === 'down')
+    .map((down) => ({ ...down, id: how, title: `${title}: ${down.title}`, ...more }))
 }
 
 /** Time limit for each client to work again after a failover. */
