@@ -41,6 +41,8 @@ export class SentinelMasterStatus {
   #successor: string | undefined
   /** The run that was checked last. */
   #runId = ''
+  /** How the Sentinels have called a run: by a name, say, or by an address behind NAT. */
+  #announced: { readonly runId: string; readonly address: string } | undefined
   #isClosed = false
 
   /**
@@ -95,9 +97,12 @@ export class SentinelMasterStatus {
       replicas: Math.max(...peers.map(({ replicas }) => replicas)),
       isConfirmed: seeing.length * 2 > this.#sentinels.size,
     }
-    const isOurs = (latest.runId !== '' && latest.runId === runId) || latest.address === address
-    // For a second after a failover Sentinels do not know its run id. They may know it by another name or address.
-    if (!isOurs && latest.runId === '') return { ...status, refusal: 'the Sentinels do not know yet which run it is' }
+    if (latest.runId !== '' && latest.runId === runId) this.#announced = { runId, address: latest.address }
+    const announced = this.#announced?.runId === runId ? this.#announced.address : undefined
+    const isOurs = announced === latest.address || latest.address === address
+    // For a second after a failover Sentinels do not know its run, and we not what they call ours.
+    if (!isOurs && latest.runId === '' && announced === undefined)
+      return { ...status, refusal: 'the Sentinels do not know yet which run it is' }
     // During its failover a Sentinel already names the successor, but still describes the previous master.
     const successor = isOurs ? peers.find((one) => one.named !== one.address) : latest
     this.#successor = successor?.named

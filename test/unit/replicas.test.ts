@@ -308,6 +308,11 @@ describe('the status of a server among Sentinels', () => {
     assert.match(unknown?.refusal ?? '', /do not know yet/)
     assert.equal(unknown?.isReplaced, undefined)
     assert.equal((await sentinels({ ...named, runId: 'r2' }).of(SELF, '10.0.0.1:6379'))?.isReplaced, true)
+    const fake: FakeSentinel = { ...named }
+    const known = sentinels(fake)
+    await known.of(SELF, '10.0.0.1:6379')
+    Object.assign(fake, { address: 'redis-2.example:6379', named: 'redis-2.example:6379', runId: '' })
+    assert.equal((await known.of(SELF, '10.0.0.1:6379'))?.isReplaced, true)
   })
 
   it('counts the replicas that are up', async () => {
