@@ -142,6 +142,7 @@ export class ClusterChannels {
       this.#events?.resubscribed(name, error)
     } else if (channel.server === owner) {
       channel.server = undefined // the next check tries again
+      void this.#leave(owner, name) // SUBSCRIBE may have succeeded, and SSUBSCRIBE not
       this.#view.refresh()
       // Wake the waiter: its command is redirected, and so the client library learns the new owner. node-redis learns
       // it in no other way.

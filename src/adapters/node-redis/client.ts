@@ -1,3 +1,5 @@
+import { queueMicrotask } from '../../util/real-time.js'
+
 /** What Holdfast uses of any node-redis client. Declared by structure, so that our types do not need node-redis. */
 export interface NodeRedisBase {
   readonly isOpen: boolean
@@ -36,9 +38,28 @@ export async function end(client: NodeRedisBase): Promise<void> {
 }
 
 /**
- * If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer be
- * ended. So this ends it again when it has connected.
+ * If a node-redis client for one server is ended while its socket is being opened, it connects nevertheless and then can no
+ * longer be ended; and version 4 throws when it is ended before it has begun to sign in.
+ * @returns how to end a client that is about to connect: at once, or as soon as it has a socket
  */
+export function endingOf(client: NodeRedisBase): () => void {
+  let hasSocket = false
+  let hasEnded = false
+  const endSoon = (): void => queueMicrotask(() => void end(client).catch(() => {}))
+  client.on('connect', () => {
+    hasSocket = true
+    if (hasEnded) endSoon()
+  })
+  client.on('reconnecting', () => {
+    hasSocket = false
+  })
+  return () => {
+    hasEnded = true
+    if (hasSocket) endSoon()
+  }
+}
+
+/** Ends a cluster or sentinel, again when it has connected. */
 export function endWhenConnected(client: NodeRedisBase): void {
   const quietly = (): void => void end(client).catch(() => {})
   for (const event of ['connect', 'ready']) client.on(event, quietly)

@@ -1,7 +1,7 @@
 import { threadClock } from '../../util/clock.js'
 import { retry } from '../../util/retry.js'
 import { within } from '../../util/timeout.js'
-import { end, endWhenConnected, type NodeRedisBase, type NodeRedisLike } from './client.js'
+import { endingOf, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
 /** How long a connection may take to open, ms. */
 const OPEN_MS = 5_000
@@ -30,8 +30,8 @@ export class OwnConnection {
   /** Aborts an attempt to open one. */
   #opening = new AbortController()
   #client: Promise<NodeRedisLike> | undefined
-  /** The one that is open, or being opened. */
-  #latest: NodeRedisLike | undefined
+  /** Ends the one that is open, or being opened. */
+  #endLatest: (() => void) | undefined
   /** Called when the connection was lost and is back. */
   onReopened: (() => void) | undefined
   /** Why there is no connection, if there is none. */
@@ -56,12 +56,12 @@ export class OwnConnection {
 
   /** Ends it. If the user's client is open, or once it is again, the next command opens another one. */
   end(): void {
-    const latest = this.#latest
+    const endLatest = this.#endLatest
     this.#opening.abort()
     this.#opening = new AbortController()
-    this.#latest = undefined
+    this.#endLatest = undefined
     this.#client = undefined
-    if (latest) endWhenConnected(latest)
+    endLatest?.()
   }
 
   /** Ends it for good. */
@@ -102,12 +102,13 @@ export class OwnConnection {
       socket: { ...socket, reconnectStrategy: false, socketTimeout: undefined },
     })
     let isConnected = false
-    this.#latest = client
+    const end = endingOf(client)
+    this.#endLatest = end
     try {
       const connecting = new Promise<unknown>((resolve, reject) => {
         const onLoss = (error: unknown): void => {
           this.lastError = error ?? this.lastError
-          if (isConnected) this.#lost(client)
+          if (isConnected) this.#lost(end)
           else reject(error) // node-redis 4 may leave `connect` pending
         }
         client.on('error', onLoss)
@@ -117,7 +118,7 @@ export class OwnConnection {
       await within(OPEN_MS, connecting, signal)
     } catch (error) {
       this.lastError = error
-      endWhenConnected(client)
+      end()
       throw error
     }
     isConnected = true
@@ -125,10 +126,10 @@ export class OwnConnection {
     return client
   }
 
-  #lost(client: NodeRedisLike): void {
-    if (this.#latest !== client) return
-    this.#latest = undefined
-    void end(client).catch(() => {})
+  #lost(end: () => void): void {
+    if (this.#endLatest !== end) return
+    this.#endLatest = undefined
+    end()
     this.#client = undefined
     if (!this.#isWanted()) return
     this.#client = this.#open()

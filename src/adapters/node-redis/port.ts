@@ -5,7 +5,7 @@ import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subs
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress } from '../sentinel-master-status.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
-import { ChannelQueue, end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
+import { ChannelQueue, endingOf, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
 import { hasHost, type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
 import { connectsLater, databaseOf, OwnConnection } from './connection.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './sentinel.js'
@@ -182,7 +182,7 @@ class NodeRedisPort implements RedisPort {
   readonly #replicas: Replicas
   #subscriber: Promise<NodeRedisLike> | undefined
   #opened: NodeRedisLike | undefined
-  #hasSocket = false
+  #endSubscriber: (() => void) | undefined
   #isClosed = false
   #events: PortEvents | undefined
 
@@ -253,7 +253,7 @@ class NodeRedisPort implements RedisPort {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#connection.close()
-    if (this.#opened && this.#hasSocket) await end(this.#opened)
+    this.#endSubscriber?.()
   }
 
   async #openSubscriber(): Promise<NodeRedisLike> {
@@ -268,6 +268,7 @@ class NodeRedisPort implements RedisPort {
       },
     })
     this.#opened = subscriber
+    this.#endSubscriber = endingOf(subscriber)
     warnOfRefusedSignIn(subscriber, (warning) => this.#events?.warning?.(warning))
     // Without a listener an error event would end the process.
     subscriber.on('error', () => {})
@@ -277,17 +278,10 @@ class NodeRedisPort implements RedisPort {
       isFirst = false
       if (isReconnect) this.#resubscribe(subscriber)
     })
-    // If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer
-    // be ended. So it is ended as soon as it has a socket.
-    subscriber.on('connect', () => {
-      this.#hasSocket = true
-      if (this.#isClosed) void end(subscriber)
-    })
     subscriber.on('reconnecting', () => {
       // Whoever renews a password sets it in the options of the client that he has: node-redis 4 has no `credentialsProvider`.
       const { username, password } = (this.#client.options ?? {}) as NodeRedisOptions
       if (subscriber.options && password !== undefined) Object.assign(subscriber.options, { username, password })
-      this.#hasSocket = false
       for (const channel of this.#channels.keys()) this.#events?.subscriptionLost?.(channel)
     })
     try {

@@ -3,7 +3,7 @@ import { retry } from '../../util/retry.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { type MasterStatus, Replicas } from '../replicas.js'
 import { type SentinelAddress, type SentinelConnection, SentinelMasterStatus } from '../sentinel-master-status.js'
-import { ChannelQueue, endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
+import { ChannelQueue, endingOf, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
 /** What Holdfast uses of a node-redis sentinel (6 or later). It has its own subscriber connection. */
 export interface NodeRedisSentinelLike extends NodeRedisBase {
@@ -204,6 +204,7 @@ function connectionTo(master: NodeRedisLike, { host, port }: SentinelAddress): S
     socket: { ...socket, host, port, connectTimeout: CONNECT_MS, reconnectStrategy: false, socketTimeout: undefined },
   })
   client.on('error', () => {})
+  const end = endingOf(client)
   const connected = client.connect()
   connected.catch(() => {})
   let hasEnded = false
@@ -218,6 +219,6 @@ function connectionTo(master: NodeRedisLike, { host, port }: SentinelAddress): S
       await connected
       return await client.sendCommand(command)
     },
-    end: () => (hasEnded ? undefined : endWhenConnected(client)),
+    end,
   }
 }
