@@ -68,6 +68,8 @@ export class Replicas {
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
+  /** Whether the rest of the deployment replied when it was last asked. */
+  #isAnswered = true
   /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
   readonly #runsWithReplicas = new Set<string>()
   /** Since when there are none, on the monotonic clock. */
@@ -177,10 +179,15 @@ export class Replicas {
     const { masterStatus: check } = this.#options
     let masterStatus: MasterStatus | undefined
     if (check) {
+      const ask = (): Promise<MasterStatus | undefined> =>
+        within(MASTER_STATUS_MS, check(this.#runId, key), undefined, this.#clock).catch(() => undefined)
       const runId = field(await this.#call('INFO', 'server'), 'run_id')
       if (runId !== this.#runId) this.#noneSince = undefined
       this.#runId = runId
-      masterStatus = await within(MASTER_STATUS_MS, check(runId, key), undefined, this.#clock).catch(() => undefined)
+      masterStatus = await ask()
+      // After a stall of this process, or of its machine, all replies are late at once: they are not all silent yet.
+      if (masterStatus === undefined && this.#isAnswered) masterStatus = await ask()
+      this.#isAnswered = masterStatus !== undefined
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.
     const own = await this.#ownStatus()

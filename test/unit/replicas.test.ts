@@ -50,6 +50,22 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual(queried, ['INFO replication'])
   })
 
+  it('asks the deployment once more if all replies were late, as after a stall; later only if it has replied since', async () => {
+    const replies: (MasterStatus | undefined)[] = [undefined, { ...CURRENT, refusal: 'replaced' }]
+    let asked = 0
+    const masterStatus = async () => replies[asked++]
+    const stalled = replicasOf({ connected: 2 }, { masterStatus })
+    assert.equal((await stalled.acknowledge('k', 10)).why, 'replaced')
+    replies.length = 0
+    const silent = replicasOf({ connected: 2 }, { masterStatus })
+    asked = 0
+    assert.equal((await silent.acknowledge('k', 10)).acknowledged, 2)
+    assert.equal(asked, 2)
+    silent.forget()
+    assert.equal((await silent.acknowledge('k', 10)).acknowledged, 2)
+    assert.equal(asked, 3)
+  })
+
   it('refuses a replica', async () => {
     const { acknowledged, why } = await replicasOf({ role: 'slave', connected: 0 }).acknowledge('k', 10)
     assert.deepEqual([acknowledged, why], [0, 'it is a slave'])
