@@ -18,7 +18,7 @@ import { LEASE_MS, type Process, World } from './world.js'
 
 /** For each workload. */
 const LIVES = 30
-const MOST_CONTROL_LIVES = 60
+const MOST_CONTROL_LIVES = 200
 
 const lives = new Lives()
 after(() => lives[Symbol.asyncDispose]())
