@@ -9,6 +9,9 @@ const SENTINELS = 'Sentinels'
 /** Sentinels are asked on connections that stay a while: how many times as many as at first there may be. */
 const TO_SENTINELS = 2
 
+/** For commands and for messages. */
+const OF_NODE_REDIS = 2
+
 /** The connections of the clients of each way, which log in as users of their own, and of all together to Sentinels. */
 export class Connections {
   readonly #topology: Topology
@@ -40,8 +43,11 @@ export class Connections {
 
   #mostFor(way: string, count: number): number {
     if (way === SENTINELS) return TO_SENTINELS * count
+    const { name, servers } = this.#topology
     // node-redis and valkey-glide sometimes keep an unused connection to a node of a cluster.
-    return this.#topology.name === 'cluster' ? count + this.#topology.servers.length : count
+    if (name === 'cluster') return count + servers.length
+    // Its sentinel ends clients that have no socket yet: they connect nevertheless, and stay until their server closes them.
+    return name === 'sentinel' && way.startsWith('node-redis') ? count + OF_NODE_REDIS : count
   }
 
   async #excess(way: string): Promise<string[]> {

@@ -155,7 +155,11 @@ export function connectsLater(client: NodeRedisBase, isWanted: () => boolean): (
   let connecting: Promise<unknown> | undefined
   return async () => {
     if (!isWanted()) throw new Error('the client was closed')
-    connecting ??= retry(async () => await client.connect(), { clock: threadClock, delayMs, isRetryable: isWanted })
+    const connect = async (): Promise<unknown> => {
+      if (!isWanted()) throw new Error('the client was closed') // while it waited
+      return await client.connect()
+    }
+    connecting ??= retry(connect, { clock: threadClock, delayMs, isRetryable: isWanted })
     await connecting
   }
 }
