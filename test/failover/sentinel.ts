@@ -216,6 +216,7 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
       title: 'SENTINEL FAILOVER',
       limitMs: SOON_MS,
       exception: 'the old master learns of it last',
+      note: 'the replica that acknowledged a grant need not be the one promoted: [not covered](guarantees.md#each-deployment)',
       async strike({ restored }) {
         const master = await group.master()
         const ordered = group.failover()

@@ -100,7 +100,10 @@ export class Callers {
 
   readonly #onLost = ({ hold }: { hold: Hold }): void =>
     void this.#reported.set(hold, (this.#reported.get(hold) ?? 0) + 1)
-  readonly #onWarning = (warning: Error): void => void this.#warnings.push(warning)
+  readonly #onWarning = (warning: Error & { code?: string }): void => {
+    // The stages of all kinds of locks are open at once.
+    if (warning.code !== 'MANY_CLIENTS') this.#warnings.push(warning)
+  }
 
   #client(index: number): Client {
     return this.#stage.clients[index]?.[0] as Client

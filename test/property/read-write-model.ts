@@ -1,5 +1,5 @@
-import { Model } from './model.js'
-import type { Lease, Nesting, Spell, Take } from './operations.js'
+import { type Branch, Model } from './model.js'
+import type { Lease, Nesting, Operation, Spell, Take } from './operations.js'
 
 const READ = 0
 const WRITE = 1
@@ -111,6 +111,21 @@ export class ReadWriteModel extends Model {
     for (const id of hash.readers.keys()) this.reads.delete(id)
     this.hash = undefined
     return true
+  }
+
+  /** Also: a forced release frees the readers that it saw, each by name: not those who have come since, nor the dead. */
+  override inPassing(operation: Operation, before: Model): readonly Branch[] {
+    const branches = super.inPassing(operation, before)
+    if (operation.do !== 'force' || operation.target !== READ || !this.hash || this.hash.writer) return branches
+    const next = this.clone()
+    next.#forget([...((before as ReadWriteModel).hash?.readers.keys() ?? [])])
+    for (const id of operation.forced) if (this.#reads(id)) next.lose(id)
+    return [...branches, [next, 'true']]
+  }
+
+  #forget(seen: readonly string[]): void {
+    for (const id of seen) this.reads.delete(id)
+    this.#settle()
   }
 
   protected expire(what: string): void {
