@@ -179,9 +179,9 @@ export class Replicas {
     const { masterStatus: check } = this.#options
     let masterStatus: MasterStatus | undefined
     if (check) {
-      const ask = (): Promise<MasterStatus | undefined> =>
-        within(MASTER_STATUS_MS, check(this.#runId, key), undefined, this.#clock).catch(() => undefined)
       const runId = field(await this.#call('INFO', 'server'), 'run_id')
+      const ask = (): Promise<MasterStatus | undefined> =>
+        within(MASTER_STATUS_MS, check(runId, key), undefined, this.#clock).catch(() => undefined)
       if (runId !== this.#runId) this.#noneSince = undefined
       this.#runId = runId
       masterStatus = await ask()

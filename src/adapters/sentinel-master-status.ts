@@ -100,7 +100,7 @@ export class SentinelMasterStatus {
     if (latest.runId !== '' && latest.runId === runId) this.#announced = { runId, address: latest.address }
     const announced = this.#announced?.runId === runId ? this.#announced.address : undefined
     const isOurs = announced === latest.address || latest.address === address
-    // For a second after a failover Sentinels do not know its run, and we not what they call ours.
+    // For about a second after a failover, Sentinels do not know the run of the new master; we may not know our name either.
     if (!isOurs && latest.runId === '' && announced === undefined)
       return { ...status, refusal: 'the Sentinels do not know yet which run it is' }
     // During its failover a Sentinel already names the successor, but still describes the previous master.
@@ -120,6 +120,7 @@ export class SentinelMasterStatus {
    * @throws {Error} none does yet
    */
   async responding(): Promise<SentinelAddress[]> {
+    if (this.#isClosed) return []
     const sentinels = [...this.#sentinels.values()]
     const replies = await Promise.all(sentinels.map((sentinel) => this.#ask(sentinel, this.#runId)))
     const responding = sentinels.flatMap(({ address }, index) => {

@@ -66,6 +66,25 @@ describe('Replicas.acknowledge', () => {
     assert.equal(asked, 3)
   })
 
+  it('asks once more about the same run, although the connection leads to another server by then', async () => {
+    const server = { connected: 2, runId: 'r1' }
+    const asked: string[] = []
+    let next: Promise<unknown> | undefined
+    const masterStatus = async (runId: string) => {
+      asked.push(runId)
+      if (asked.length > 1) return CURRENT
+      server.runId = 'r2'
+      replicas.forget()
+      next = replicas.acknowledge('k', 10)
+      await new Promise(setImmediate)
+      return undefined
+    }
+    const replicas = replicasOf(server, { masterStatus })
+    await replicas.acknowledge('k', 10)
+    await next
+    assert.deepEqual(asked, ['r1', 'r2', 'r1'])
+  })
+
   it('refuses a replica', async () => {
     const { acknowledged, why } = await replicasOf({ role: 'slave', connected: 0 }).acknowledge('k', 10)
     assert.deepEqual([acknowledged, why], [0, 'it is a slave'])

@@ -40,6 +40,7 @@ describe('the status of a master according to Sentinels', () => {
     assert.deepEqual(ended, [SENTINEL])
     status.add(SENTINEL) // a client adds the Sentinel that it is connected to before each check
     assert.equal(await status.of('abc', undefined), undefined)
+    assert.deepEqual(await status.responding(), [])
     assert.equal(opened.length, 1)
   })
 })

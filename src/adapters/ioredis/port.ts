@@ -259,6 +259,7 @@ class IoredisPort implements RedisPort {
    * that is in flight.
    */
   #untilSubscriberReady(): Promise<void> {
+    if (this.#subscriber && isClosing(this.#subscriber)) return Promise.resolve() // it never will be
     this.#subscriberReady ??= new Promise((resolve) => {
       this.#onSubscriberReady = resolve
     })
