@@ -61,7 +61,7 @@ export function closedBesideHandler(signal: string): Error {
 /** @param file  that opened them */
 export function manyClients(count: number, file: string): Error {
   const message =
-    `${count} clients of one Redis are open, all opened by ${file}: one is enough. If edits load that module again, as with ` +
-    'Next.js, keep it: globalThis.holdfast ??= await connect(…). Otherwise close() those that are not needed any more'
+    `${count} clients of one Redis are open, all opened by ${file}: one is enough. If each edit loads that module again, ` +
+    'as with Next.js, keep the client: globalThis.holdfast ??= await connect(…). Otherwise close() those you no longer need'
   return clientWarning('MANY_CLIENTS', message)
 }
