@@ -1,7 +1,7 @@
 import { ConfigError, messageOf } from '../errors.js'
 import type { Cycle } from '../fleet/deadlocks.js'
 import { countWaiters } from '../fleet/lock-info.js'
-import type { AuditEntry } from '../locks/audit.js'
+import type { AuditEntry } from '../locks/breaking/audit.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type {
   AuditReply,

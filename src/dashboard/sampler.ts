@@ -2,7 +2,7 @@
 import { messageOf } from '../errors.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
 import { type ClientState, countWaiters, type LockInfo } from '../fleet/lock-info.js'
-import type { AuditEntry, ForceOutcome } from '../locks/audit.js'
+import type { AuditEntry, ForceOutcome } from '../locks/breaking/audit.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type { History, LockRow, Segment, Totals } from './api.js'

@@ -1,4 +1,4 @@
-import { MAX_GRACE_MS } from '../locks/forced-mark.js'
+import { MAX_GRACE_MS } from '../locks/breaking/mark.js'
 import type { UnlockRequest } from './api.js'
 
 /** Longer than any valid request. */

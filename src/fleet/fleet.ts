@@ -1,5 +1,5 @@
-import { type AuditEntry, readAudit } from '../locks/audit.js'
-import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/forced-release.js'
+import { type AuditEntry, readAudit } from '../locks/breaking/audit.js'
+import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/breaking/interrupt.js'
 import { asLockError } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
 import {

@@ -2,7 +2,7 @@
 
 import type { FleetSource } from '../../src/dashboard/sampler.js'
 import type { ClientState, HolderInfo, LockInfo, WaiterInfo } from '../../src/fleet/lock-info.js'
-import type { AuditEntry } from '../../src/locks/audit.js'
+import type { AuditEntry } from '../../src/locks/breaking/audit.js'
 
 type UnlockOptions = Parameters<FleetSource['forceUnlock']>[1]
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { ForceUnlockOptions, ForceUnlockResult, Hold, Lock } from '../../src/index.js'
-import { readAudit } from '../../src/locks/audit.js'
+import { readAudit } from '../../src/locks/breaking/audit.js'
 import { ClientBench } from '../support/client-bench.js'
 
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }

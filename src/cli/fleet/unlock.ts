@@ -1,5 +1,5 @@
 import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
-import { patienceFor } from '../../locks/forced-release.js'
+import { patienceFor } from '../../locks/breaking/interrupt.js'
 import { durationOf } from '../../util/duration-text.js'
 import { userAtHost } from '../../util/user-at-host.js'
 import { EXIT, Failure } from '../exit-codes.js'

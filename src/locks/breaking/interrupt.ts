@@ -1,13 +1,13 @@
-import { publish } from '../delivery/publish.js'
-import { toInteger } from '../delivery/replies.js'
-import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../errors.js'
-import { sleep } from '../util/sleep.js'
-import { userAtHost } from '../util/user-at-host.js'
-import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
-import { clientIdOf, formatHolder } from '../wire/holder.js'
-import { INBOX_PREFIX } from '../wire/keys.js'
+import { publish } from '../../delivery/publish.js'
+import { toInteger } from '../../delivery/replies.js'
+import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../../errors.js'
+import { sleep } from '../../util/sleep.js'
+import { userAtHost } from '../../util/user-at-host.js'
+import { checkCount, checkOptionalBoolean, ownOptions } from '../../util/validate.js'
+import { clientIdOf, formatHolder } from '../../wire/holder.js'
+import { INBOX_PREFIX } from '../../wire/keys.js'
 import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
-import { freeHolder } from './force-unlock.js'
+import { freeHolder } from './free.js'
 import {
   type ForcedMark,
   MAX_GRACE_MS,
@@ -16,11 +16,11 @@ import {
   REACTION_MS,
   setMark,
   withdrawMark,
-} from './forced-mark.js'
-import { obeyMark } from './forced-marks.js'
-import { ask, inspect, inspectHolder } from './inspection.js'
-import { type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
-import type { LeaseContext } from './lease.js'
+} from './mark.js'
+import { obeyMark } from './apply-mark.js'
+import { ask, inspect, inspectHolder } from '../inspection.js'
+import { type Holder, type LockKind, transferScript } from '../kinds/lock-kind.js'
+import type { LeaseContext } from '../lease.js'
 
 export interface ForceUnlockOptions {
   /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock by now, nothing happens. */

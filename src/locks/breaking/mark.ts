@@ -1,9 +1,9 @@
-import { toArray, toInteger } from '../delivery/replies.js'
-import { forcedMark, forcedWithdraw } from '../lua/generated.js'
-import type { ScriptCall } from '../lua/script.js'
-import { forcedKey } from '../wire/keys.js'
-import type { Context } from './context.js'
-import type { LockKind } from './kinds/lock-kind.js'
+import { toArray, toInteger } from '../../delivery/replies.js'
+import { forcedMark, forcedWithdraw } from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import { forcedKey } from '../../wire/keys.js'
+import type { Context } from '../context.js'
+import type { LockKind } from '../kinds/lock-kind.js'
 
 /** How long a mark stays, ms: a holder that was paused meanwhile still learns why it lost the lock. */
 const MARK_TTL_MS = 600_000

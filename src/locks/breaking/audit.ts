@@ -1,8 +1,8 @@
-import { isLasting, toWords } from '../delivery/replies.js'
-import { clientWarning, messageOf } from '../errors.js'
-import { forcedRecord } from '../lua/generated.js'
-import { AUDIT_KEY } from '../wire/keys.js'
-import type { Context } from './context.js'
+import { isLasting, toWords } from '../../delivery/replies.js'
+import { clientWarning, messageOf } from '../../errors.js'
+import { forcedRecord } from '../../lua/generated.js'
+import { AUDIT_KEY } from '../../wire/keys.js'
+import type { Context } from '../context.js'
 
 /** How many entries Redis keeps. */
 const MAX_ENTRIES = 1_000
