@@ -9,9 +9,9 @@ import {
   ownOptions,
 } from '../util/validate.js'
 import type { Context } from './context.js'
-import { watchDropped } from './dropped-holds.js'
+import { watchDropped } from './reporting/dropped-holds.js'
 import type { Hold, HoldTerms } from './hold.js'
-import { given, observeRequest, settled } from './observation.js'
+import { given, observeRequest, settled } from './reporting/observation.js'
 import {
   type HoldOptions,
   LOCK_OPTIONS,

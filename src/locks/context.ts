@@ -13,7 +13,7 @@ import type { Wakeups } from '../waiting/wakeups.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
 import type { Hold, HoldingClient } from './hold.js'
-import type { RecentLosses } from './recent-losses.js'
+import type { RecentLosses } from './reporting/recent-losses.js'
 
 /** What a client provides to its locks and synchronizers. */
 export interface Context extends HoldingClient {

@@ -2,7 +2,7 @@ import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../e
 import type { Context } from './context.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import type { Lease } from './lease.js'
-import { holdEnded } from './observation.js'
+import { holdEnded } from './reporting/observation.js'
 
 /**
  * The lease of a hold on several locks: a hold on each of them, of which a certain number must be live. Each is renewed by the

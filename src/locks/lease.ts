@@ -29,7 +29,7 @@ import {
 } from './lease-deadline.js'
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
 import { throwExplained, unlockLost } from './breaking/explain-loss.js'
-import { holdEnded } from './observation.js'
+import { holdEnded } from './reporting/observation.js'
 import { type Released, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
 
 /** What a client provides to code that takes leases. */

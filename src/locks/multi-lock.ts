@@ -9,9 +9,9 @@ import { JointLease } from './joint-lease.js'
 import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
-import { LongWait } from './long-wait.js'
+import { LongWait } from './reporting/long-wait.js'
 import type { Request } from './options.js'
-import { NOT_KNOWN } from './who-holds.js'
+import { NOT_KNOWN } from './reporting/who-holds.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100

@@ -2,7 +2,7 @@ import type { WaitDetails } from '../holder-info.js'
 import { checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
-import type { ObservedRequest } from './observation.js'
+import type { ObservedRequest } from './reporting/observation.js'
 
 /** The terms of a hold, for every call that acquires one. */
 export interface HoldOptions {

@@ -8,7 +8,7 @@ import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import type { Lock } from './lock.js'
-import { LongWait } from './long-wait.js'
+import { LongWait } from './reporting/long-wait.js'
 import { checkLocks, firstHeld, refuseForParts } from './multi-lock.js'
 import type { Request } from './options.js'
 

@@ -12,7 +12,7 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
-import { describeLongWait } from '../locks/long-wait.js'
+import { describeLongWait } from '../locks/reporting/long-wait.js'
 import { MAX_TIMEOUT_MS } from '../util/clock.js'
 import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import { checkDuration, ownOf } from '../util/validate.js'

@@ -1,6 +1,6 @@
 import type { WaitDetails } from '../holder-info.js'
 import type { Context } from '../locks/context.js'
-import { NOT_KNOWN } from '../locks/who-holds.js'
+import { NOT_KNOWN } from '../locks/reporting/who-holds.js'
 
 /** How long Redis may take to say that there is no semaphore, ms: it is asked when the caller has waited long enough. */
 const ASK_MS = 250

@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import type { HoldfastChannels } from '../locks/observation.js'
+import type { HoldfastChannels } from '../locks/reporting/observation.js'
 
 type Subscribers = { readonly [Name in keyof HoldfastChannels]?: (message: HoldfastChannels[Name]) => void }
 

@@ -1,4 +1,4 @@
-import type { HoldfastChannels } from '../locks/observation.js'
+import type { HoldfastChannels } from '../locks/reporting/observation.js'
 
 /** What OpenTelemetry calls an error that has no type of its own. */
 const OTHER = '_OTHER'

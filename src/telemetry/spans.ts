@@ -11,7 +11,7 @@ import {
 } from '@opentelemetry/api'
 import type { KnownHolder } from '../holder-info.js'
 import type { Hold } from '../locks/hold.js'
-import type { HoldfastChannels } from '../locks/observation.js'
+import type { HoldfastChannels } from '../locks/reporting/observation.js'
 import { subscribeTo } from './channels.js'
 import { missTypeOf } from './error-type.js'
 

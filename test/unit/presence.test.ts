@@ -9,7 +9,7 @@ import { applicationOf } from '../../src/fleet/client-info.js'
 import { MAX_REPLY_BYTES, readStateReply, type StateReply, writeStateRequest } from '../../src/fleet/protocol.js'
 import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
 import { type ClientOptions, getMultiLock } from '../../src/index.js'
-import { RecentLosses } from '../../src/locks/recent-losses.js'
+import { RecentLosses } from '../../src/locks/reporting/recent-losses.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 

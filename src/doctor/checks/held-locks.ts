@@ -1,6 +1,6 @@
 import { toArray } from '../../delivery/replies.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
-import { processOf } from '../../locks/who-holds.js'
+import { processOf } from '../../locks/reporting/who-holds.js'
 import { durationOf } from '../../util/duration-text.js'
 import { fairChannelPrefix, INBOX_PREFIX } from '../../wire/keys.js'
 import type { Check } from '../check.js'

@@ -3,7 +3,7 @@ import type { Context } from '../context.js'
 import { readMark } from './mark.js'
 import type { Hold } from '../hold.js'
 import type { LockKind } from '../kinds/lock-kind.js'
-import { holdForced } from '../observation.js'
+import { holdForced } from '../reporting/observation.js'
 
 /** How long the caller of `unlock()` may wait for the explanation of a loss, ms. */
 const EXPLAIN_MS = 250

@@ -5,7 +5,7 @@ import type { Hold } from '../hold.js'
 import type { LockKind } from '../kinds/lock-kind.js'
 import type { LateCopies } from '../late-copies.js'
 import { leasedUntil } from '../lease-deadline.js'
-import { type ForcedEnd, type HoldForcedMessage, holdForced } from '../observation.js'
+import { type ForcedEnd, type HoldForcedMessage, holdForced } from '../reporting/observation.js'
 import { releaseInBackground } from '../release.js'
 
 /** By how much the lease outlasts the grace, ms: the release arrives before it ends. */

@@ -1,8 +1,8 @@
-import { clientWarning } from '../errors.js'
-import { durationOf } from '../util/duration-text.js'
-import { monotonicNow } from '../util/real-time.js'
-import type { Context } from './context.js'
-import type { Hold, HoldTerms } from './hold.js'
+import { clientWarning } from '../../errors.js'
+import { durationOf } from '../../util/duration-text.js'
+import { monotonicNow } from '../../util/real-time.js'
+import type { Context } from '../context.js'
+import type { Hold, HoldTerms } from '../hold.js'
 
 /** A hold is watched if the last one was that long before, ms: it costs more than taking an uncontended lock may. */
 const LEAST_GAP_MS = 20

@@ -1,5 +1,5 @@
-import type { WaitDetails } from '../holder-info.js'
-import type { Context, LongWaitDetails } from './context.js'
+import type { WaitDetails } from '../../holder-info.js'
+import type { Context, LongWaitDetails } from '../context.js'
 import type { ObservedRequest } from './observation.js'
 
 /** After how long a wait is reported if nothing else is set, ms. */

@@ -4,11 +4,11 @@
  * costs a few property reads, and no message is built.
  */
 import { channel } from 'node:diagnostics_channel'
-import type { LeaseLostError } from '../errors.js'
-import type { KnownHolder } from '../holder-info.js'
-import { unmappedName } from '../wire/names.js'
-import type { AcquirePath, Context, ReleasePath } from './context.js'
-import type { Hold, HoldTerms } from './hold.js'
+import type { LeaseLostError } from '../../errors.js'
+import type { KnownHolder } from '../../holder-info.js'
+import { unmappedName } from '../../wire/names.js'
+import type { AcquirePath, Context, ReleasePath } from '../context.js'
+import type { Hold, HoldTerms } from '../hold.js'
 
 /** What every message about a lock says. */
 interface AboutLock {
