@@ -9,8 +9,8 @@ import type { Hold, HoldTerms } from './hold.js'
 import type { AcquireRequest, Grant } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import type { LockAttempt } from './lease-registry.js'
-import { untilReady } from './ready.js'
-import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+import { untilReady } from '../delivery/ready.js'
+import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 
 /** For this long after its caller has left, a client gives up its place in the queue, ms. */
 const LEAVE_WITHIN_MS = 10_000

@@ -9,7 +9,7 @@ import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
 import type { Lease, LeaseContext } from './lease.js'
 import type { Lock } from './lock.js'
 import type { Request } from './options.js'
-import { untilReady } from './ready.js'
+import { untilReady } from '../delivery/ready.js'
 
 /** One command takes them all, and Redis serves nobody else meanwhile. */
 const MOST_TOGETHER = 1_000

@@ -15,7 +15,7 @@ import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './h
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspectHolder } from './inspection.js'
 import { fieldOf, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
-import { LateCopies } from './late-copies.js'
+import { LateCopies } from '../delivery/late-copies.js'
 import {
   checkExtensible,
   deadlineOf,

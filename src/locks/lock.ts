@@ -17,8 +17,8 @@ import { LongWait } from './reporting/long-wait.js'
 import { given, observeRequest, settled } from './reporting/observation.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './ownership.js'
-import { untilReady } from './ready.js'
-import { turnQueueOf } from './turn-scripts.js'
+import { untilReady } from '../delivery/ready.js'
+import { turnQueueOf } from './kinds/turn-scripts.js'
 import { ownHolders, type QueuePlace, stillHeld, waitBegan, whoHolds } from './reporting/who-holds.js'
 
 /** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */

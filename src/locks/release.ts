@@ -6,8 +6,8 @@ import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
-import type { LateCopies } from './late-copies.js'
-import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+import type { LateCopies } from '../delivery/late-copies.js'
+import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 
 /** How long the release that follows the last copy may take, ms. */
 const LAST_RELEASE_MS = 1_000

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
-import { replaceWhenUnresponsive } from '../../src/adapters/unresponsive-server.js'
+import { replaceWhenUnresponsive } from '../../src/adapters/replaceable-port.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 type Command = readonly string[]

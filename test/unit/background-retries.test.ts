@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { BackgroundRetries } from '../../src/delivery/lost-replies.js'
+import { BackgroundRetries } from '../../src/delivery/background-retries.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRelease } from '../../src/lua/generated.js'
 import type { Random } from '../../src/util/random.js'

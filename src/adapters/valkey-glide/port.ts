@@ -5,7 +5,7 @@ import { clusterMasterStatus, type SendToServer } from '../cluster-master-status
 import { PeriodicTask } from '../periodic-task.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
-import { replaceWhenUnresponsive } from '../unresponsive-server.js'
+import { replaceWhenUnresponsive } from '../replaceable-port.js'
 import { Channels } from './channels.js'
 import {
   CHECK_MS,

@@ -4,7 +4,7 @@ import { inspect } from '../inspection.js'
 import type { LockKind } from '../kinds/lock-kind.js'
 import type { Lease, LeaseContext } from '../lease.js'
 import { runOnce } from '../run-once.js'
-import { runInTurnQueue, turnQueueOf } from '../turn-scripts.js'
+import { runInTurnQueue, turnQueueOf } from '../kinds/turn-scripts.js'
 
 /**
  * Frees a lock regardless of its holder: those who hold it now, each by name. Whoever takes it next keeps it, however late a

@@ -1,7 +1,7 @@
-import { clientWarning } from '../errors.js'
-import type { ScriptCall } from '../lua/script.js'
-import type { Context } from './context.js'
-import type { LockKind, TurnQueueScripts } from './kinds/lock-kind.js'
+import { clientWarning } from '../../errors.js'
+import type { ScriptCall } from '../../lua/script.js'
+import type { Context } from '../context.js'
+import type { LockKind, TurnQueueScripts } from './lock-kind.js'
 
 /** The scripts with which clients queue for a lock of this kind in Redis; undefined: they do not. */
 export function turnQueueOf(context: Context, kind: LockKind): TurnQueueScripts | undefined {

@@ -1,4 +1,4 @@
-import type { Context } from './context.js'
+import type { Context } from '../locks/context.js'
 
 /**
  * Before a command that takes something may be sent, there has to be room for the lease that it asks for, so that the lease

@@ -1,4 +1,4 @@
-import type { Context } from './context.js'
+import type { Context } from '../locks/context.js'
 
 /**
  * The commands that take a lock for one owner, of which copies may take it once more after it was released: one that got no
