@@ -26,7 +26,7 @@ export async function openDeployment(deployment: Deployment): Promise<RedisPort>
 }
 
 async function openers() {
-  return await Promise.all([import('./servers.js'), import('../adapters/ioredis/port.js')])
+  return await Promise.all([import('./connecting/servers.js'), import('../adapters/ioredis/port.js')])
 }
 
 /** @throws {ConfigError} it is not a client of these libraries, or one that cannot work */

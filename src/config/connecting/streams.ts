@@ -1,10 +1,10 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
-import { withoutSecrets } from '../util/secrets.js'
-import type { Address } from './address.js'
-import type { Deployment } from './deployment.js'
-import type { Credentials } from './schema.js'
-import { serverName } from './tls.js'
+import { withoutSecrets } from '../../util/secrets.js'
+import type { Address } from '../address.js'
+import type { Deployment } from '../deployment.js'
+import type { Credentials } from '../schema.js'
+import { serverName } from '../tls.js'
 
 /*
  * A connection before ioredis gets it: opened, authenticated, and asked for its role. Everything ends when the signal

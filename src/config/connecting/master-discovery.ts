@@ -1,6 +1,6 @@
-import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
-import type { Address } from './address.js'
-import type { Deployment } from './deployment.js'
+import { clearTimeout, monotonicNow, setTimeout } from '../../util/real-time.js'
+import type { Address } from '../address.js'
+import type { Deployment } from '../deployment.js'
 import { authenticate, openStream, type Stream, sendCommand } from './streams.js'
 
 /** How long to wait for the other servers once one has replied that it is the master, ms. */
