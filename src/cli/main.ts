@@ -30,7 +30,7 @@ async function main([name, ...args]: string[]): Promise<number> {
     case 'watch':
     case 'unlock':
     case 'deadlocks': {
-      const { runFleetCommand } = await import('./fleet/fleet.js')
+      const { runFleetCommand } = await import('./operate/operate.js')
       return await runFleetCommand(name, args)
     }
     case 'help':

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import type { Redis } from 'ioredis'
-import { RenewalReader, traceHolders } from '../../src/cli/fleet/trace.js'
+import { RenewalReader, traceHolders } from '../../src/cli/operate/trace.js'
 import { connect } from '../../src/index.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { configFolder, SECRET, withUser } from '../support/doctor.js'

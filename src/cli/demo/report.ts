@@ -1,5 +1,5 @@
 import type { LockInfo } from '../../fleet/lock-info.js'
-import { tableOfLocks } from '../fleet/list.js'
+import { tableOfLocks } from '../operate/list.js'
 import { counted, grouped, type Style, type Terminal } from '../terminal.js'
 import type { SaleResult } from './flash-sale-result.js'
 import type { DemoOptions } from './options.js'
