@@ -1,4 +1,11 @@
-import type { Context } from '../locks/context.js'
+import type { Clock } from '../util/clock.js'
+import type { Scripts } from './scripts.js'
+
+/** What is asked of the client. */
+interface SendingClient {
+  readonly clock: Clock
+  readonly scripts: Scripts
+}
 
 /**
  * The commands that take a lock for one owner, of which copies may take it once more after it was released: one that got no
@@ -7,25 +14,25 @@ import type { Context } from '../locks/context.js'
 export class LateCopies {
   /** One of them got no reply. */
   isInDoubt = false
-  readonly #context: Pick<Context, 'clock' | 'scripts'>
+  readonly #client: SendingClient
   #until = 0
   /** The reconnects of the connection when the first of those commands was sent. */
   #reconnects = 0
 
-  constructor(context: Pick<Context, 'clock' | 'scripts'>) {
-    this.#context = context
+  constructor(client: SendingClient) {
+    this.#client = client
   }
 
   /** A command that takes the lock is about to be sent. */
   sending(at: number): void {
-    const { reconnects, lateAfterMs } = this.#context.scripts
+    const { reconnects, lateAfterMs } = this.#client.scripts
     if (at >= this.#until) this.#reconnects = reconnects
     this.#until = at + lateAfterMs
   }
 
   /** Until when they may arrive, on the clock; 0: there are none. */
   get until(): number {
-    const { clock, scripts } = this.#context
+    const { clock, scripts } = this.#client
     const mayBeCopied = this.isInDoubt || scripts.reconnects !== this.#reconnects
     return mayBeCopied && clock.now() < this.#until ? this.#until : 0
   }

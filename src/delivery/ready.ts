@@ -1,4 +1,12 @@
-import type { Context } from '../locks/context.js'
+import type { Replication } from './replica-acks.js'
+import type { Scripts } from './scripts.js'
+
+/** What an acquiring command needs of its client. */
+interface AcquiringClient {
+  readonly scripts: Scripts
+  readonly replication: Replication
+  assertOpen(name: string): void
+}
 
 /**
  * Before a command that takes something may be sent, there has to be room for the lease that it asks for, so that the lease
@@ -7,17 +15,17 @@ import type { Context } from '../locks/context.js'
  * @returns undefined: it may be sent now. Else resolves when it may; by then the caller may have left, or its time be over
  * @throws {ClientClosedError} the client was closed meanwhile
  */
-export function untilReady(context: Context, name: string, leaseTimeMs?: number): Promise<void> | undefined {
-  const { scripts, replication } = context
+export function untilReady(client: AcquiringClient, name: string, leaseTimeMs?: number): Promise<void> | undefined {
+  const { scripts, replication } = client
   const hasRoom = leaseTimeMs === undefined || scripts.admission.hasRoom(leaseTimeMs)
   if (hasRoom && replication.isLocated(name)) return undefined
-  return prepare(context, name, hasRoom ? undefined : leaseTimeMs)
+  return prepare(client, name, hasRoom ? undefined : leaseTimeMs)
 }
 
 /** @param leaseTimeMs  of the lease to wait for room for, if any */
-async function prepare(context: Context, name: string, leaseTimeMs: number | undefined): Promise<void> {
-  const { scripts, replication } = context
+async function prepare(client: AcquiringClient, name: string, leaseTimeMs: number | undefined): Promise<void> {
+  const { scripts, replication } = client
   if (leaseTimeMs !== undefined) await scripts.admission.room(leaseTimeMs)
   if (!replication.isLocated(name)) await scripts.locate(name)
-  context.assertOpen(name)
+  client.assertOpen(name)
 }

@@ -2,10 +2,10 @@ import { ConfigError } from '../errors.js'
 import { FairKind } from '../locks/kinds/fair.js'
 import { FencedKind } from '../locks/kinds/fenced.js'
 import { REENTRANT } from '../locks/kinds/plain.js'
-import { ReadWriteLock } from '../locks/kinds/read-write.js'
 import { STRING } from '../locks/kinds/string.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
+import { ReadWriteLock } from '../locks/read-write-lock.js'
 import { KIND, type LockKeys } from './lock-keys.js'
 
 /**

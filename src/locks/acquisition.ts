@@ -1,3 +1,4 @@
+import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
 import { isRetryable } from '../delivery/replies.js'
 import { LeaseLostError, NotDurableError, NotReplicatedError } from '../errors.js'
@@ -7,10 +8,9 @@ import type { Attempt, Outcome } from '../waiting/wait-loop.js'
 import type { Caller } from '../waiting/waiter.js'
 import type { Hold, HoldTerms } from './hold.js'
 import type { AcquireRequest, Grant } from './kinds/lock-kind.js'
+import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 import type { Lease } from './lease.js'
 import type { LockAttempt } from './lease-registry.js'
-import { untilReady } from '../delivery/ready.js'
-import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 
 /** For this long after its caller has left, a client gives up its place in the queue, ms. */
 const LEAVE_WITHIN_MS = 10_000

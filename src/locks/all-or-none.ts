@@ -1,3 +1,4 @@
+import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
 import { BAD_SCRIPT, isCrossSlot, isErrorOf, toInteger } from '../delivery/replies.js'
 import { lockAcquireAll } from '../lua/generated.js'
@@ -9,7 +10,6 @@ import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
 import type { Lease, LeaseContext } from './lease.js'
 import type { Lock } from './lock.js'
 import type { Request } from './options.js'
-import { untilReady } from '../delivery/ready.js'
 
 /** One command takes them all, and Redis serves nobody else meanwhile. */
 const MOST_TOGETHER = 1_000

@@ -1,7 +1,7 @@
+import type { LateCopies } from '../delivery/late-copies.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import type { LockKind } from './kinds/lock-kind.js'
-import type { LateCopies } from '../delivery/late-copies.js'
 
 interface KeptLease {
   readonly context: Context

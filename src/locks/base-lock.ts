@@ -9,9 +9,7 @@ import {
   ownOptions,
 } from '../util/validate.js'
 import type { Context } from './context.js'
-import { watchDropped } from './reporting/dropped-holds.js'
 import type { Hold, HoldTerms } from './hold.js'
-import { given, observeRequest, settled } from './reporting/observation.js'
 import {
   type HoldOptions,
   LOCK_OPTIONS,
@@ -23,6 +21,8 @@ import {
   type WithLockOptions,
 } from './options.js'
 import { currentScope } from './ownership.js'
+import { watchDropped } from './reporting/dropped-holds.js'
+import { given, observeRequest, settled } from './reporting/observation.js'
 import { optionsAndFunction, runWithLock } from './with-lock.js'
 
 /** The API of every lock, including those made of other locks: acquire it, and run a function with it held. */

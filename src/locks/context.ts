@@ -1,5 +1,5 @@
-import type { IdempotencyKeys } from '../delivery/idempotency.js'
 import type { BackgroundRetries } from '../delivery/background-retries.js'
+import type { IdempotencyKeys } from '../delivery/idempotency.js'
 import type { Replication } from '../delivery/replica-acks.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { LeaseLostError } from '../errors.js'

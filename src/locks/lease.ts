@@ -1,3 +1,4 @@
+import { LateCopies } from '../delivery/late-copies.js'
 import { toArray, toInteger } from '../delivery/replies.js'
 import { LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
@@ -8,14 +9,14 @@ import type { Watched } from '../watchdog/renewable.js'
 import { formatHolder, type Owner } from '../wire/holder.js'
 import { unmappedName } from '../wire/names.js'
 import { AtLeast } from './at-least.js'
-import type { Context } from './context.js'
-import type { ForcedMark } from './breaking/mark.js'
+import { throwExplained, unlockLost } from './breaking/explain-loss.js'
 import { GracefulEnd } from './breaking/graceful-end.js'
+import type { ForcedMark } from './breaking/mark.js'
+import type { Context } from './context.js'
 import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspectHolder } from './inspection.js'
 import { fieldOf, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
-import { LateCopies } from '../delivery/late-copies.js'
 import {
   checkExtensible,
   deadlineOf,
@@ -28,9 +29,8 @@ import {
   timesFrom,
 } from './lease-deadline.js'
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
-import { throwExplained, unlockLost } from './breaking/explain-loss.js'
-import { holdEnded } from './reporting/observation.js'
 import { type Released, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
+import { holdEnded } from './reporting/observation.js'
 
 /** What a client provides to code that takes leases. */
 export interface LeaseContext extends Context {

@@ -9,8 +9,8 @@ import { JointLease } from './joint-lease.js'
 import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
-import { LongWait } from './reporting/long-wait.js'
 import type { Request } from './options.js'
+import { LongWait } from './reporting/long-wait.js'
 import { NOT_KNOWN } from './reporting/who-holds.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */

@@ -8,9 +8,9 @@ import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import type { Lock } from './lock.js'
-import { LongWait } from './reporting/long-wait.js'
 import { checkLocks, firstHeld, refuseForParts } from './multi-lock.js'
 import type { Request } from './options.js'
+import { LongWait } from './reporting/long-wait.js'
 
 /** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
 const PAUSE_MS = 20

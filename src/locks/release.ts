@@ -1,3 +1,4 @@
+import type { LateCopies } from '../delivery/late-copies.js'
 import { toInteger } from '../delivery/replies.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
@@ -6,7 +7,6 @@ import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
-import type { LateCopies } from '../delivery/late-copies.js'
 import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 
 /** How long the release that follows the last copy may take, ms. */

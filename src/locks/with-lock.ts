@@ -2,9 +2,9 @@ import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownEr
 import { type KnownOptions, ownOptions } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
-import { runObserved } from './reporting/observation.js'
 import type { LockedCallback, WithLockOptions } from './options.js'
 import { runWithHold } from './ownership.js'
+import { runObserved } from './reporting/observation.js'
 
 /**
  * Run `fn` with the lock held, and release it. Which error wins:

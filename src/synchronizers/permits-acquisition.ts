@@ -1,7 +1,7 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
+import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
 import type { Context, Section } from '../locks/context.js'
-import { untilReady } from '../delivery/ready.js'
 import { semaphoreAcquire, semaphoreCancel } from '../lua/generated.js'
 import type { Attempt, Outcome } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'

@@ -3,10 +3,10 @@ import { ClientClosedError, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
-import { LongWait } from '../locks/reporting/long-wait.js'
 import { checkWait, type MaybeRan } from '../locks/options.js'
-import { runOnce } from '../locks/run-once.js'
+import { LongWait } from '../locks/reporting/long-wait.js'
 import { waitBegan } from '../locks/reporting/who-holds.js'
+import { runOnce } from '../locks/run-once.js'
 import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,

@@ -3,9 +3,9 @@ import { listenTogether } from '../../util/shared-listener.js'
 import { lacksInfo } from '../../util/unusual-servers.js'
 import { ConnectionError, warnOfRefusedSignIn } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
+import { replaceWhenUnresponsive } from '../replaceable-port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress, SentinelMasterStatus } from '../sentinel-master-status.js'
-import { replaceWhenUnresponsive } from '../replaceable-port.js'
 import {
   DISCONNECT_TIMEOUT_MS,
   end,

@@ -4,8 +4,8 @@ import { keyIn, slotOf } from '../../wire/slots.js'
 import { clusterMasterStatus, type SendToServer } from '../cluster-master-status.js'
 import { PeriodicTask } from '../periodic-task.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
-import { Replicas } from '../replicas.js'
 import { replaceWhenUnresponsive } from '../replaceable-port.js'
+import { Replicas } from '../replicas.js'
 import { Channels } from './channels.js'
 import {
   CHECK_MS,

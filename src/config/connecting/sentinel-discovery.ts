@@ -3,8 +3,8 @@ import type { Redis } from 'ioredis'
 import { withoutSecrets } from '../../util/secrets.js'
 import type { Address } from '../address.js'
 import type { Deployment } from '../deployment.js'
-import { mostInformative, settledSoon } from './master-discovery.js'
 import { serverName } from '../tls.js'
+import { mostInformative, settledSoon } from './master-discovery.js'
 
 type Ioredis = Pick<typeof import('ioredis'), 'Redis'>
 

@@ -5,11 +5,11 @@ import { withoutSecrets } from '../../util/secrets.js'
 import { addressesUnknown, lacksInfo } from '../../util/unusual-servers.js'
 import { SLOT_COUNT } from '../../wire/slots.js'
 import type { Address } from '../address.js'
-import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from '../deployment.js'
 import { ioredisArguments } from '../redis-url.js'
-import { SentinelDiscovery } from './sentinel-discovery.js'
 import { serverName } from '../tls.js'
+import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
+import { SentinelDiscovery } from './sentinel-discovery.js'
 
 type Ioredis = Omit<typeof import('ioredis'), 'default'>
 type Opened = Redis | Cluster

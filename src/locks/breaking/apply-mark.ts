@@ -1,7 +1,7 @@
 import { sleep } from '../../util/sleep.js'
-import { type MarkedHolder, REACTION_MS, readMark } from './mark.js'
 import { inspectHolder } from '../inspection.js'
 import type { Lease, LeaseContext } from '../lease.js'
+import { type MarkedHolder, REACTION_MS, readMark } from './mark.js'
 
 /** How long a client that found no mark waits before it reads the next one, ms: it might be notified in vain very often. */
 const PAUSE_MS = 20

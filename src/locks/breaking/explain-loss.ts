@@ -1,9 +1,9 @@
 import type { LeaseLostError } from '../../errors.js'
 import type { Context } from '../context.js'
-import { readMark } from './mark.js'
 import type { Hold } from '../hold.js'
 import type { LockKind } from '../kinds/lock-kind.js'
 import { holdForced } from '../reporting/observation.js'
+import { readMark } from './mark.js'
 
 /** How long the caller of `unlock()` may wait for the explanation of a loss, ms. */
 const EXPLAIN_MS = 250

@@ -2,9 +2,9 @@ import { WrongTypeError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { inspect } from '../inspection.js'
 import type { LockKind } from '../kinds/lock-kind.js'
+import { runInTurnQueue, turnQueueOf } from '../kinds/turn-scripts.js'
 import type { Lease, LeaseContext } from '../lease.js'
 import { runOnce } from '../run-once.js'
-import { runInTurnQueue, turnQueueOf } from '../kinds/turn-scripts.js'
 
 /**
  * Frees a lock regardless of its holder: those who hold it now, each by name. Whoever takes it next keeps it, however late a

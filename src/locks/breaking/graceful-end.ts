@@ -1,12 +1,12 @@
+import type { LateCopies } from '../../delivery/late-copies.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Context, Section } from '../context.js'
-import type { ForcedMark } from './mark.js'
 import type { Hold } from '../hold.js'
 import type { LockKind } from '../kinds/lock-kind.js'
-import type { LateCopies } from '../../delivery/late-copies.js'
 import { leasedUntil } from '../lease-deadline.js'
-import { type ForcedEnd, type HoldForcedMessage, holdForced } from '../reporting/observation.js'
 import { releaseInBackground } from '../release.js'
+import { type ForcedEnd, type HoldForcedMessage, holdForced } from '../reporting/observation.js'
+import type { ForcedMark } from './mark.js'
 
 /** By how much the lease outlasts the grace, ms: the release arrives before it ends. */
 const MARGIN_MS = 1_000

@@ -6,21 +6,13 @@ import { userAtHost } from '../../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../../util/validate.js'
 import { clientIdOf, formatHolder } from '../../wire/holder.js'
 import { INBOX_PREFIX } from '../../wire/keys.js'
-import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
-import { freeHolder } from './free.js'
-import {
-  type ForcedMark,
-  MAX_GRACE_MS,
-  markNotice,
-  parseMarked,
-  REACTION_MS,
-  setMark,
-  withdrawMark,
-} from './mark.js'
-import { obeyMark } from './apply-mark.js'
 import { ask, inspect, inspectHolder } from '../inspection.js'
 import { type Holder, type LockKind, transferScript } from '../kinds/lock-kind.js'
 import type { LeaseContext } from '../lease.js'
+import { obeyMark } from './apply-mark.js'
+import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
+import { freeHolder } from './free.js'
+import { type ForcedMark, MAX_GRACE_MS, markNotice, parseMarked, REACTION_MS, setMark, withdrawMark } from './mark.js'
 
 export interface ForceUnlockOptions {
   /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock by now, nothing happens. */

@@ -1,0 +1,36 @@
+import { READ, WRITE } from './kinds/read-write.js'
+import type { LeaseContext } from './lease.js'
+import { Lock } from './lock.js'
+
+/**
+ * Many owners may read, or one may write. Both sides are re-entrant. A writer may also read, and continue to read after the
+ * write (a downgrade). A reader cannot upgrade to a writer, since two that tried would wait for each other: that rejects
+ * with a `SelfDeadlockError` immediately. Readers join readers, so an uninterrupted stream of them keeps writers out.
+ * @see Redisson `RReadWriteLock`: same keys, fields and channel
+ */
+export class ReadWriteLock {
+  readonly name: string
+  readonly #context: LeaseContext
+
+  /** @internal Locks come from `client.getReadWriteLock`. */
+  constructor(context: LeaseContext, name: string) {
+    this.name = name
+    this.#context = context
+  }
+
+  /**
+   * The shared side. @see Redisson `RReadWriteLock.readLock`
+   * @example `await prices.readLock().withLock(async () => await readPrices())`
+   */
+  readLock(): Lock {
+    return new Lock(this.#context, READ, this.name)
+  }
+
+  /**
+   * The exclusive side. @see Redisson `RReadWriteLock.writeLock`
+   * @example `await prices.writeLock().withLock(async () => await writePrices())`
+   */
+  writeLock(): Lock {
+    return new Lock(this.#context, WRITE, this.name)
+  }
+}
