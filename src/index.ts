@@ -51,10 +51,10 @@ export type { HoldfastChannels } from './locks/reporting/observation.js'
 export type { CloseOptions, SignalOptions } from './shutdown.js'
 export type { AwaitOptions, CountDownLatch } from './synchronizers/count-down-latch.js'
 export type {
-  Permit,
   PermitExpirableSemaphore,
   PermitOptions,
   WithPermitOptions,
 } from './synchronizers/permit-expirable-semaphore.js'
+export type { Permit } from './synchronizers/permit-kind.js'
 export type { Semaphore, SemaphoreOptions, WithPermits } from './synchronizers/semaphore.js'
 export type { NameMapper } from './wire/names.js'

@@ -4,7 +4,7 @@
  */
 import type { Hold } from '../locks/hold.js'
 import type { Lease, LeaseContext } from '../locks/lease.js'
-import { type WaitingCall, waitingCalls } from '../locks/reporting/who-holds.js'
+import { type WaitingCall, waitingCalls } from '../locks/reporting/waiting-calls.js'
 import type { Wakeups } from '../waiting/wakeups.js'
 import { channelsOf } from './lock-channels.js'
 import { type HoldState, MAX_REPLY_BYTES, type StateReply, type StateRequest, type WaitState } from './protocol.js'

@@ -19,7 +19,8 @@ import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './owne
 import { watchDropped } from './reporting/dropped-holds.js'
 import { LongWait } from './reporting/long-wait.js'
 import { given, observeRequest, settled } from './reporting/observation.js'
-import { ownHolders, type QueuePlace, stillHeld, waitBegan, whoHolds } from './reporting/who-holds.js'
+import { waitBegan } from './reporting/waiting-calls.js'
+import { ownHolders, type QueuePlace, stillHeld, whoHolds } from './reporting/who-holds.js'
 
 /** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {

@@ -1,13 +1,7 @@
 import { toArray, toInteger } from '../delivery/replies.js'
-import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
-import type { KnownHolder, WaitDetails } from '../holder-info.js'
-import type { Hold } from '../locks/hold.js'
+import { ConfigError, NotHeldError } from '../errors.js'
 import { ask } from '../locks/inspection.js'
-import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
-import { PlainKind } from '../locks/kinds/plain.js'
-import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { Lock } from '../locks/lock.js'
 import {
   HOLD_OPTIONS,
   type HoldOptions,
@@ -18,28 +12,18 @@ import {
 import { runOnce } from '../locks/run-once.js'
 import { optionsAndFunction } from '../locks/with-lock.js'
 import {
-  permitAcquire,
   permitInspect,
   permitRelease,
-  permitRenew,
   permitSetPermits,
   permitUpdateLease,
   semaphoreDelete,
   semaphoreSetPermits,
 } from '../lua/generated.js'
-import type { ScriptCall } from '../lua/script.js'
-import type { Random } from '../util/random.js'
 import { checkCount, checkDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { publishRefused } from '../warnings.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
-import { whyNoPermits } from './no-permits.js'
-
-/**
- * One or more permits as a hold. Like every hold it knows until when it is valid, its `signal` aborts when it is lost, and
- * `unlock()` or the end of an `await using` block releases all its permits, once.
- */
-export type Permit = Hold & { readonly permitIds: readonly string[] }
+import { type Permit, PermitKind, PermitTaker } from './permit-kind.js'
 
 export interface PermitOptions extends HoldOptions {
   /** How many permits at once, all or none; default 1. */
@@ -58,86 +42,6 @@ const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
 const MOST_PERMITS = 1_000
 /** In upper case, too, as Redisson accepts it. */
 const PERMIT_ID = /^[\da-f]{32}$/i
-
-const PERMIT_TRAITS: KindTraits = { title: 'permit', isShared: true }
-
-/** The permits of one call: each has a random id, which says who holds it. */
-class PermitKind extends PlainKind {
-  override readonly id = 'permit'
-  override readonly noun = 'A permit of semaphore'
-  override readonly isDivisible = true
-  override readonly tracesHolds = false
-  override readonly adopt = undefined
-  readonly permitIds: readonly string[]
-
-  constructor(random: Random, permits: number) {
-    super()
-    this.permitIds = Array.from({ length: permits }, () => random.uuid().replaceAll('-', ''))
-  }
-
-  override get traits(): KindTraits {
-    return PERMIT_TRAITS
-  }
-
-  /** Callers who want the same number: one that wants few is not held up by one that wants many. */
-  override get queue(): string {
-    return `${this.permitIds.length} permits`
-  }
-
-  override is(): boolean {
-    return false
-  }
-
-  override nestingIn(): Nesting {
-    return 'apart'
-  }
-
-  override holder(): string {
-    return this.permitIds.join()
-  }
-
-  override channel(lockName: string): string {
-    return semaphoreChannel(lockName)
-  }
-
-  override acquire({ lockName, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return permitAcquire(lockName, permitLeases(lockName), leaseTimeMs, semaphoreChannel(lockName), this.permitIds)
-  }
-
-  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return permitRenew([permitLeases(lockName)], [holder, leaseTimeMs])
-  }
-
-  override release(lockName: string): ScriptCall {
-    return permitRelease(lockName, permitLeases(lockName), semaphoreChannel(lockName), this.permitIds)
-  }
-
-  override inspect(lockName: string): ScriptCall {
-    return permitInspect(lockName, permitLeases(lockName), semaphoreChannel(lockName), this.permitIds)
-  }
-
-  override parseInspection(reply: unknown): Inspection {
-    const [, , ...left] = toArray(reply).map(toInteger)
-    const isHeld = left.every((ms) => ms !== null && ms !== -2)
-    return { remainingLeaseMs: 0, holders: isHeld ? [{ holder: this.holder(), holdCount: 1 }] : [] }
-  }
-}
-
-/** Acquires the permits of one call in the way a lock is acquired. */
-class PermitTaker extends Lock<Permit> {
-  override waitTimeout(waitTimeMs: number, details: WaitDetails): WaitTimeoutError {
-    return new WaitTimeoutError(this.name, waitTimeMs, true, details)
-  }
-
-  override async whoHolds(): Promise<WaitDetails> {
-    return await whyNoPermits(this.context, this.name)
-  }
-
-  /** Any permit would do. */
-  override ownHolders(): readonly KnownHolder[] {
-    return []
-  }
-}
 
 /**
  * A number of permits shared by everyone who uses the name: Node processes, and Java processes that use Redisson. Each held

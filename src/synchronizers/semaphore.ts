@@ -5,7 +5,7 @@ import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { checkWait, type MaybeRan } from '../locks/options.js'
 import { LongWait } from '../locks/reporting/long-wait.js'
-import { waitBegan } from '../locks/reporting/who-holds.js'
+import { waitBegan } from '../locks/reporting/waiting-calls.js'
 import { runOnce } from '../locks/run-once.js'
 import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {

@@ -1,4 +1,4 @@
-import { waitingCalls } from '../../src/locks/reporting/who-holds.js'
+import { waitingCalls } from '../../src/locks/reporting/waiting-calls.js'
 import { knownScript, sha1Of } from '../../src/testing/memory-redis.js'
 import type { FakeRedis } from '../support/fake-redis.js'
 import { type Held, heldIn } from './holders.js'

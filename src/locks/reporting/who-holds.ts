@@ -3,27 +3,13 @@ import type { KnownHolder, WaitDetails } from '../../holder-info.js'
 import { defined } from '../../util/defined.js'
 import { visible } from '../../util/visible.js'
 import { isMarked } from '../../wire/holder.js'
-import type { Context, RecordedClient } from '../context.js'
+import type { RecordedClient } from '../context.js'
 import type { Hold } from '../hold.js'
 import { inspect } from '../inspection.js'
 import type { Holder, LockKind } from '../kinds/lock-kind.js'
 import type { Lease, LeaseContext } from '../lease.js'
 import { holdsAround } from '../ownership.js'
-
-/** A call that waits for a lock or a synchronizer. */
-export interface WaitingCall {
-  /** Identifies it within this process. */
-  readonly wait: number
-  /** As in Redis. */
-  readonly lockName: string
-  readonly label: string | undefined
-  /** When it was first refused, on the clock. */
-  readonly since: number
-  /** On the clock; Infinity: no limit. */
-  readonly deadlineAt: number
-  /** The holds that its call chain is inside of. */
-  readonly holds: readonly Hold[]
-}
+import { openClient, waitsFor } from './waiting-calls.js'
 
 /** Where a call that waits is queued in Redis. */
 export interface QueuePlace {
@@ -42,38 +28,6 @@ const WORTH_NAMING_MS = 1_000
 const MOST_HOLDERS = 100
 /** The records of so many clients are read. */
 const MOST_NAMED = 8
-
-/** The clients of this process that are not closed, by their ids. */
-const clients = new Map<string, WeakRef<LeaseContext>>()
-/** The calls of this process that wait for a lock right now. */
-const waiting = new Map<WaitingCall, Context>()
-let waits = 0
-
-export function clientOpened(context: LeaseContext): void {
-  clients.set(context.clientId, new WeakRef(context))
-}
-
-export function clientClosed({ clientId }: LeaseContext): void {
-  clients.delete(clientId)
-}
-
-/** Registers the call that is running until the returned function is called. @param deadlineAt  of its wait, on the clock */
-export function waitBegan(
-  context: Context,
-  lockName: string,
-  label: string | undefined,
-  deadlineAt: number,
-): () => void {
-  const since = context.clock.now()
-  const call = { wait: ++waits, lockName, label, since, deadlineAt, holds: holdsAround(context) }
-  waiting.set(call, context)
-  return () => waiting.delete(call)
-}
-
-/** The calls of a client that wait, the oldest first. */
-export function waitingCalls(context: Context): WaitingCall[] {
-  return [...waiting].filter(([, one]) => one === context).map(([call]) => call)
-}
 
 /**
  * Says who holds a lock, for a call that has waited for it. What this client holds it knows; otherwise Redis is asked once,
@@ -156,7 +110,7 @@ async function recordsOf(
   deadlineAt: number,
 ): Promise<Map<string, RecordedClient>> {
   const ids = [...new Set(holders.map(({ holder }) => partsOf(holder).id))]
-  const strangers = ids.filter((id) => isMarked(id) && !clients.has(id)).slice(0, MOST_NAMED)
+  const strangers = ids.filter((id) => isMarked(id) && !openClient(id)).slice(0, MOST_NAMED)
   const timeoutMs = Math.max(1, deadlineAt - context.clock.now())
   const records = new Map<string, RecordedClient>()
   await Promise.all(
@@ -172,7 +126,7 @@ async function recordsOf(
 /** A holder that Redis names. */
 function knownHolder(lockName: string, inKey: Holder, records: ReadonlyMap<string, RecordedClient>): KnownHolder {
   const { id } = partsOf(inKey.holder)
-  const client = clients.get(id)?.deref()
+  const client = openClient(id)
   const lease = client?.leases.find(lockName, inKey.holder)
   if (lease) return holderOf(lease)
   if (client) return { ...inKey, status: 'responding', ...defined({ client: client.ownInfo?.() }) }
@@ -212,7 +166,7 @@ function describe(
   remainingLeaseMs: number,
   record: RecordedClient | undefined,
 ): string {
-  const client = clients.get(partsOf(holder).id)?.deref()
+  const client = openClient(partsOf(holder).id)
   const lease = client?.leases.find(lockName, holder)
   if (client && lease) return nameOf(client, context) + detailsOf(lease)
   const recorded = record && holdIn(record, lockName, holder)
@@ -277,20 +231,6 @@ function deadlock(lease: Lease, holds: readonly Hold[]): string {
     `; deadlock: the holder waits for ${JSON.stringify(name)}, which this call chain holds. Take such locks in the same order ` +
     'everywhere, or together with getMultiLock()'
   )
-}
-
-/** @returns the lock of `mine` that somebody inside `lease` waits for, perhaps through others */
-function waitsFor(lease: Lease, mine: ReadonlySet<unknown>, seen: Set<Lease>): string | undefined {
-  seen.add(lease)
-  for (const [{ holds, lockName }, context] of waiting) {
-    if (!holds.some((hold) => hold.lease === lease)) continue
-    for (const next of clients.get(context.clientId)?.deref()?.leases.named(lockName) ?? []) {
-      if (mine.has(next)) return lockName
-      const found = seen.has(next) ? undefined : waitsFor(next, mine, seen)
-      if (found !== undefined) return found
-    }
-  }
-  return undefined
 }
 
 function seconds(ms: number): string {
