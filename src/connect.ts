@@ -6,11 +6,12 @@ import { describe, overridden } from './config/deployment.js'
 import { refuseMisusedTarget } from './config/misuse.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
 import { checkRedisUrl } from './config/redis-url.js'
-import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
-import { ConfigError, clientWarning } from './errors.js'
+import type { CredentialsResolver, RedissonConfig } from './config/schema.js'
+import { ConfigError } from './errors.js'
 import { callerOf, countOpen, redisOfClient, redisOfDeployment, redisOfUrl } from './open-clients.js'
 import { within } from './util/timeout.js'
 import { checkDuration, ownOptions } from './util/validate.js'
+import { keysIgnored } from './warnings.js'
 import { threadFileNextTo } from './watchdog/thread-client.js'
 
 export interface ConnectOptions extends ClientOptions {
@@ -124,12 +125,6 @@ async function openConfig(
   countOpen(client, caller, redisOfDeployment(deployment))
   if (deployment.ignored.length > 0) client.warnSoon(keysIgnored(deployment.ignored))
   return client
-}
-
-function keysIgnored(ignored: readonly IgnoredKey[]): Error {
-  const lines = ignored.map(({ path, reason }) => `  ${path}: ${reason}`)
-  const message = `Holdfast ignores these keys of the configuration:\n${lines.join('\n')}`
-  return Object.assign(clientWarning('CONFIG_KEYS_IGNORED', message), { keys: ignored })
 }
 
 /**

@@ -372,36 +372,6 @@ for (const [name, type] of Object.entries({
   })
 }
 
-/** A warning: something works worse than it should. A client emits each `…_REFUSED` code once. */
-export function clientWarning(
-  code:
-    | 'PUBLISH_REFUSED'
-    | 'SUBSCRIBE_REFUSED'
-    | 'TURN_QUEUE_REFUSED'
-    | 'WAIT_REFUSED'
-    | 'CROSSSLOT_REFUSED'
-    | 'SHARDS_FOUND'
-    | 'RENEWAL_REFUSED'
-    | 'INSPECTION_REFUSED'
-    | 'SIGN_IN_REFUSED'
-    | 'FENCING_TOKENS_WENT_BACK'
-    | 'CONFIG_KEYS_IGNORED'
-    | 'WATCHDOG_THREAD_ENDED'
-    | 'CONNECTION_REPLACED'
-    | 'REPLIES_MIXED_UP'
-    | 'RELEASE_FAILED'
-    | 'HOLD_DROPPED'
-    | 'CLOSED_BESIDE_HANDLER'
-    | 'MANY_CLIENTS'
-    | 'CAMPAIGN_FAILED'
-    | 'LEADER_STILL_RUNNING'
-    | 'AUDIT_FAILED',
-  message: string,
-  options?: ErrorCause,
-): Error {
-  return Object.assign(new Error(message, options), { code })
-}
-
 /**
  * An optional package was needed and could not be imported.
  * @param path  the option that needs it

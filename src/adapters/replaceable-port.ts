@@ -1,7 +1,7 @@
-import { clientWarning } from '../errors.js'
 import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
 import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
+import { connectionReplaced } from '../warnings.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 import { isDemotion, isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
 
@@ -372,7 +372,7 @@ class ReplaceablePort implements RedisPort {
     this.#attach(port)
     this.#events?.reconnected()
     const code = why === MIXED_UP ? 'REPLIES_MIXED_UP' : 'CONNECTION_REPLACED'
-    this.#events?.warning?.(clientWarning(code, `${why}, so Holdfast opened another connection and uses it`))
+    this.#events?.warning?.(connectionReplaced(code, why))
     const subscribe = async (name: string): Promise<void> => {
       const channel = this.#channels.get(name)
       if (channel) await this.#subscribe(port, name, channel.onMessage)

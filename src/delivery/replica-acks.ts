@@ -1,5 +1,6 @@
-import { clientWarning, messageOf, NotDurableError, NotReplicatedError } from '../errors.js'
+import { NotDurableError, NotReplicatedError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
+import { waitRefused } from '../warnings.js'
 import type { Durability } from './durability.js'
 import { isLasting, mayHaveRun, NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
@@ -91,12 +92,8 @@ export class Replication {
       if (cause instanceof NoReplyError || cause instanceof NotReplicatedError) throw cause
       // Any other error says nothing about the grant.
       if (!isLasting(cause)) throw new NotReplicatedError(name, 1, this.#timeoutMs, { cause })
-      const why = messageOf(cause)
       this.#refusedUntil = this.#clock.now() + 60_000
-      const message =
-        `Redis does not let this client ask whether replicas have its locks (${why}): it continues without acknowledgement, ` +
-        'and a failover may admit a second holder. Allow INFO and WAIT, or set checkLockSyncedSlaves to false'
-      this.#warn(clientWarning('WAIT_REFUSED', message, { cause }))
+      this.#warn(waitRefused(cause))
     }
   }
 }

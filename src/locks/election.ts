@@ -1,19 +1,11 @@
 import { setMaxListeners } from 'node:events'
 import { isLasting } from '../delivery/replies.js'
-import {
-  ClientClosedError,
-  ConfigError,
-  clientWarning,
-  LeaseLostError,
-  messageOf,
-  NotDurableError,
-  toError,
-  WrongTypeError,
-} from '../errors.js'
+import { ClientClosedError, ConfigError, LeaseLostError, NotDurableError, toError, WrongTypeError } from '../errors.js'
 import { onAbort } from '../util/abort.js'
 import { backoffMs } from '../util/backoff.js'
 import { sleep } from '../util/sleep.js'
 import { checkFunction, MAX_DURATION_MS, ownOptions } from '../util/validate.js'
+import { campaignFailed, leaderStillRunning } from '../warnings.js'
 import { runOutside } from './call-chain.js'
 import type { FencedHold, FencedLock } from './fenced-lock.js'
 import type { HoldTerms } from './hold.js'
@@ -216,17 +208,4 @@ export class Election {
 function isFinal(error: unknown): boolean {
   if (error instanceof NotDurableError) return error.reason === 'refused'
   return [WrongTypeError, ConfigError, ClientClosedError].some((kind) => error instanceof kind) || isLasting(error)
-}
-
-function campaignFailed(name: string, cause: unknown): Error {
-  const message = `This process cannot campaign in the election ${JSON.stringify(name)} (${messageOf(cause)}): it tries again`
-  return clientWarning('CAMPAIGN_FAILED', message, { cause })
-}
-
-/** @param forMs  since leadership ended */
-function leaderStillRunning(name: string, forMs: number): Error {
-  const message =
-    `onElected of the election ${JSON.stringify(name)} has not ended ${forMs} ms after its signal aborted: until it ends, this ` +
-    'process does not campaign again, and a leader that resigned keeps the others out'
-  return clientWarning('LEADER_STILL_RUNNING', message)
 }

@@ -1,5 +1,6 @@
-import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError, toError } from '../errors.js'
+import { ConfigError, LeaseLostError, OutcomeUnknownError, toError } from '../errors.js'
 import { type KnownOptions, ownOptions } from '../util/validate.js'
+import { releaseFailed } from '../warnings.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
 import type { LockedCallback, WithLockOptions } from './options.js'
@@ -111,11 +112,4 @@ export function refuseUnread(value: unknown, lockName: string): void {
     'a function that does not return a generator, stream or other async iterable, which would be read after the release: ' +
     'read it inside, and return the result'
   throw new ConfigError('fn', undefined, allowed, { lockName })
-}
-
-function releaseFailed(lockName: string, cause: unknown): Error {
-  const message =
-    `The function that held ${JSON.stringify(lockName)} threw, and the release failed too (${messageOf(cause)}): it is ` +
-    'repeated in the background, and the lease ends the lock at the latest'
-  return clientWarning('RELEASE_FAILED', message, { cause })
 }

@@ -1,11 +1,12 @@
 import { Worker } from 'node:worker_threads'
-import { ConfigError, clientWarning, messageOf } from '../errors.js'
+import { ConfigError } from '../errors.js'
 import type { Script } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { shared } from '../util/shared.js'
+import { watchdogThreadEnded } from '../warnings.js'
 import type { Watched } from './renewable.js'
 import {
   ALIVE_AT,
@@ -301,11 +302,7 @@ export class ThreadClient {
     }
     if (!this.#isUp) return
     this.#isUp = false
-    const why = messageOf(cause)
-    const message =
-      `The watchdog thread ended (${why}). It is being restarted; until then, locks are lost if the event loop is blocked for ` +
-      'as long as a lease'
-    this.#onWarning(clientWarning('WATCHDOG_THREAD_ENDED', message, { cause }))
+    this.#onWarning(watchdogThreadEnded(cause))
   }
 
   #cannotStart(cause: unknown): void {

@@ -19,9 +19,9 @@ const FLOORS = [
   ['watchdog'],
   ['delivery', 'waiting'],
   ['adapters'],
-  ['wire', 'fencing'],
+  ['wire', 'fencing', 'warnings'],
   ['util'],
-  ['lua', 'errors', 'warnings', 'holder-info'],
+  ['lua', 'errors', 'holder-info'],
 ]
 
 const CLIENT_PACKAGES = ['ioredis', 'redis', '@valkey/valkey-glide']

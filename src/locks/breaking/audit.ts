@@ -1,6 +1,6 @@
 import { isLasting, toWords } from '../../delivery/replies.js'
-import { clientWarning, messageOf } from '../../errors.js'
 import { forcedRecord } from '../../lua/generated.js'
+import { auditFailed } from '../../warnings.js'
 import { AUDIT_KEY } from '../../wire/keys.js'
 import type { Context } from '../context.js'
 
@@ -52,10 +52,7 @@ export async function writeAudit(context: Context, entry: AuditEntry): Promise<v
   }
   const warn = (): void => {
     if (failure === undefined) return
-    const message =
-      `The forced release of ${JSON.stringify(entry.lock)} (${entry.outcome}) could not be recorded in ${AUDIT_KEY}: ` +
-      messageOf(failure)
-    context.emit('warning', clientWarning('AUDIT_FAILED', message, { cause: failure }))
+    context.emit('warning', auditFailed(entry.lock, entry.outcome, AUDIT_KEY, failure))
   }
   await write().catch((error: unknown) => {
     if (isLasting(error)) return warn()

@@ -1,7 +1,7 @@
 import { notOurs, toWords } from '../../delivery/replies.js'
-import { clientWarning } from '../../errors.js'
 import { fencedLockAcquire, fencedLockAdopt } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
+import { tokensWentBack } from '../../warnings.js'
 import { fencingTokenKey } from '../../wire/keys.js'
 import type { AcquireReply, AcquireRequest, LockKind } from './lock-kind.js'
 import { PlainKind, RELEASES_WITH_TURN_QUEUE } from './plain.js'
@@ -46,12 +46,4 @@ export class FencedKind extends PlainKind {
     this.#seen.set(lockName, token)
     if (this.#seen.size > REMEMBERED) this.#seen.delete(this.#seen.keys().next().value as string)
   }
-}
-
-function tokensWentBack(lockName: string, to: string, seen: string): Error {
-  return clientWarning(
-    'FENCING_TOKENS_WENT_BACK',
-    `The fencing tokens of lock ${JSON.stringify(lockName)} went back from ${seen} to ${to}: Redis lost data, and may ` +
-      'have issued a token twice. This client raised the counter again; check what was written in the meantime',
-  )
 }

@@ -1,5 +1,5 @@
-import { clientWarning } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
+import { turnQueueRefused } from '../../warnings.js'
 import type { Context } from '../context.js'
 import type { LockKind, TurnQueueScripts } from './lock-kind.js'
 
@@ -23,10 +23,7 @@ export function runInTurnQueue<T>(
     if (!(error instanceof Error) || !/\bNOPERM\b/.test(error.message)) throw error
     const reply = await run(withoutTurnQueue())
     context.hasTurnQueue = false
-    const message =
-      `Redis denies this user the turn queue (${error.message}), so a release wakes every waiting client instead of one: ` +
-      'allow the keys holdfast_turn_queue:* in the ACL of this user'
-    context.emit('warning', clientWarning('TURN_QUEUE_REFUSED', message, { cause: error }))
+    context.emit('warning', turnQueueRefused(error))
     return reply
   })
 }

@@ -1,6 +1,5 @@
-import { clientWarning } from '../../errors.js'
-import { durationOf } from '../../util/duration-text.js'
 import { monotonicNow } from '../../util/real-time.js'
+import { holdDropped } from '../../warnings.js'
 import type { Context } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
 
@@ -21,7 +20,7 @@ interface Watched {
 const dropped = new FinalizationRegistry<Watched>((watched) => {
   const { context, hold } = watched
   if (!hold.isLive) return
-  const warning = holdDropped(watched)
+  const warning = warningOf(watched)
   if (!context.emit('warning', warning)) process.emitWarning(warning)
 })
 
@@ -38,22 +37,13 @@ export function watchDropped<H extends Hold>(context: Context, hold: H, terms: H
   return handle
 }
 
-function holdDropped({ context, hold, terms, stack }: Watched): Error {
-  const { lockName, label, acquiredAt, grantedAt } = hold
-  const about = label === undefined ? '' : ` (label ${JSON.stringify(label)})`
+function warningOf({ context, hold, terms, stack }: Watched): Error {
+  const { leaseTimeMs, maxHoldMs } = terms
+  const { clock } = context
+  let ends: { what: string; inMs: number } | undefined
+  if (leaseTimeMs !== undefined) ends = { what: 'its lease', inMs: hold.remainingMs() }
+  else if (maxHoldMs !== undefined) ends = { what: 'maxHoldMs', inMs: hold.grantedAt + maxHoldMs - clock.now() }
   const frames = stack.split('\n').slice(1)
   const callers = frames.filter((line) => !/watchDropped|#inScope|processTicksAndRejections/.test(line)).join('\n')
-  const message =
-    `The hold of ${JSON.stringify(lockName)}${about} was dropped without unlock(): it was taken ` +
-    `${Math.round((Date.now() - acquiredAt) / 1_000)} s ago and ${staysHeld()}. Use withLock(fn), or \`await using hold = ` +
-    `await lock.lock()\`. It was taken at\n${callers}\nand the program has no reference to it any more`
-  return clientWarning('HOLD_DROPPED', message)
-
-  function staysHeld(): string {
-    const { leaseTimeMs, maxHoldMs } = terms
-    if (leaseTimeMs === undefined && maxHoldMs === undefined) return 'stays held, so nobody else gets it'
-    const leftMs = leaseTimeMs === undefined ? grantedAt + (maxHoldMs ?? 0) - context.clock.now() : hold.remainingMs()
-    const what = leaseTimeMs === undefined ? 'maxHoldMs' : 'its lease'
-    return `nobody else gets it until ${what} ends, in ${durationOf(Math.max(0, leftMs))}`
-  }
+  return holdDropped(hold, Date.now() - hold.acquiredAt, ends, callers)
 }
