@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture, fail, root, run } from './run.mjs'
-import { ensureRedis } from './setup-redis.mjs'
+import { ensureRedis } from './setup/redis.mjs'
 
 const bench = join(root, 'bench')
 

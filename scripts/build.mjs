@@ -1,16 +1,15 @@
-// src → dist (ESM) and dist/cjs (CommonJS). `--check` refuses stale generated files instead of writing them again.
+// src → dist (ESM) and dist/cjs (CommonJS).
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { build, transform } from 'esbuild'
-import { buildUi } from './build-ui.mjs'
+import { buildUi } from './build/ui.mjs'
 import { capture, fail, root, run, since } from './run.mjs'
 
 const DIST = join(root, 'dist')
 const CJS = join(DIST, 'cjs')
 const start = performance.now()
-const check = process.argv.includes('--check') ? ['--check'] : []
-run(process.execPath, ['scripts/embed-lua.mjs', ...check])
-run(process.execPath, ['scripts/translate-lua.mjs', ...check])
+run(process.execPath, ['scripts/lua/embed.mjs'])
+run(process.execPath, ['scripts/lua/translate.mjs'])
 
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** The modules that use import.meta.url, by the folder of dist/cjs in which their code ends up: chunks are at its top. */

@@ -1,7 +1,7 @@
 // npm run demo -- [options of holdfast demo]
 // The demo itself installs nothing. In a clone, this script installs redis-server first, where it is needed and allowed.
 import { run } from './run.mjs'
-import { ensureRedis, mayInstall } from './setup-redis.mjs'
+import { ensureRedis, mayInstall } from './setup/redis.mjs'
 
 const args = process.argv.slice(2)
 const needsRedis = !process.env.REDIS_URL && !args.some((arg) => /^(--redis(=|$)|--help$|-h$)/.test(arg))

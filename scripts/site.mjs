@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, posix, sep } from 'node:path'
 import { build, serve } from 'vitepress'
 import { fail, root, since } from './run.mjs'
-import { writePages } from './site-pages.mjs'
+import { writePages } from './site/pages.mjs'
 
 const DIST = join(root, 'build/site/dist')
 const start = performance.now()

@@ -4,12 +4,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join, sep } from 'node:path'
-import { compileTests } from './compile-tests.mjs'
 import { capture, env, fail, root } from './run.mjs'
-import { ensureChromium } from './setup-chromium.mjs'
-import { ensureRedis } from './setup-redis.mjs'
-import { runTestFiles } from './stalls.mjs'
-import { FILE_LIMIT_MS } from './test-file.mjs'
+import { ensureChromium } from './setup/chromium.mjs'
+import { ensureRedis } from './setup/redis.mjs'
+import { compileTests } from './test/compile.mjs'
+import { FILE_LIMIT_MS } from './test/file.mjs'
+import { runTestFiles } from './test/stalls.mjs'
 
 /** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
 const FAST = [
@@ -75,11 +75,11 @@ async function runOnce(chosen, more) {
     process.execPath,
     [
       '--enable-source-maps',
-      `--import=${import.meta.resolve('./test-file.mjs')}`,
+      `--import=${import.meta.resolve('./test/file.mjs')}`,
       '--test',
       '--test-reporter=spec',
       '--test-reporter-destination=stdout',
-      `--test-reporter=${import.meta.resolve('./unfinished-reporter.mjs')}`,
+      `--test-reporter=${import.meta.resolve('./reporters/unfinished.mjs')}`,
       '--test-reporter-destination=stderr',
       '--test-concurrency=3',
       `--test-timeout=${testLimitMs}`,

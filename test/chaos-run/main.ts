@@ -1,4 +1,4 @@
-// Chaos: every kind of lock at once while connections, processes and servers fail. scripts/chaos.mjs runs it.
+// Chaos: every kind of lock at once while connections, processes and servers fail. scripts/verify/chaos.mjs runs it.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -18,7 +18,7 @@ const TOPOLOGIES: Readonly<Record<string, (random: Random) => Promise<Topology>>
   cluster: async (random) => await ReplicatedTopology.start('cluster', random),
 }
 
-const USAGE = `npm run chaos -- [options]
+const USAGE = `npm run verify -- chaos [options]
 
 Processes contend for every kind of lock and synchronizer while connections, processes and servers fail.
 

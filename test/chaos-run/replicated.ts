@@ -15,7 +15,7 @@ const SERVED_MS = 1_500
 const FORGETS_NOTHING = new Set(['restart', 'slots'])
 const HOST = '127.0.0.1'
 
-/** The servers and faults of `npm run failover`. */
+/** The servers and faults of `npm run verify -- failover`. */
 export class ReplicatedTopology implements Topology {
   readonly isReplicated = true
   readonly redServers: readonly RedisServer[] = []

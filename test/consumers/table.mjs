@@ -1,4 +1,4 @@
-// The projects of `npm run consumers`: what they install, and the commands that have to work. `files` is a folder here,
+// The projects of `npm run verify -- consumers`: what they install, and the commands that have to work. `files` is a folder here,
 // `main` the package whose version a row is about, `package` what the project's package.json says besides.
 // docs/compatibility.md says what came out, and what does not work.
 

@@ -1,4 +1,4 @@
-// The failover suite: real servers fail while clients of every kind contend for locks. scripts/failover.mjs runs it.
+// The failover suite: real servers fail while clients of every kind contend for locks. scripts/verify/failover.mjs runs it.
 import { parseArgs } from 'node:util'
 import { ClusterTopology } from './cluster.js'
 import { ManagedTopology } from './managed.js'

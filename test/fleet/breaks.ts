@@ -72,7 +72,11 @@ async function takeTurns(
     const { holder = '' } = await inside.next('inside')
     if (turn < n) await enter(next, turn)
     const from = monotonicMs()
-    const { outcome } = await operator.fleet.forceUnlock(name, { holder, by: 'npm run fleet', reason: `break ${turn}` })
+    const { outcome } = await operator.fleet.forceUnlock(name, {
+      holder,
+      by: 'npm run verify -- fleet',
+      reason: `break ${turn}`,
+    })
     if (outcome !== 'released') return { ms: 0, how: `${name}, ${inside.way}: ${outcome}` }
     const { time = 0, holder: aborted } = await inside.next('aborted')
     const { reason } = await inside.next('ended')

@@ -1,4 +1,4 @@
-// The fleet as operators see it, against what its processes know. scripts/fleet.mjs runs it.
+// The fleet as operators see it, against what its processes know. scripts/verify/fleet.mjs runs it.
 import { parseArgs } from 'node:util'
 import { type Agreement, agree } from './agreement.js'
 import { type Breaks, breakLocks } from './breaks.js'
@@ -11,7 +11,7 @@ import { measureScale } from './scale.js'
 import { type TopologyName, WAYS } from './ways.js'
 import { Workers } from './workers.js'
 
-const USAGE = `npm run fleet -- [options]
+const USAGE = `npm run verify -- fleet [options]
 
 Processes hold locks of every kind; what operators are shown is compared with what each of them knows.
 

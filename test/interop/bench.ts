@@ -31,7 +31,7 @@ export class Site implements AsyncDisposable {
   readonly doomedNode: Doomed<Child>
   readonly doomedMaster: Doomed<Backend>
 
-  /** @param built where scripts/interop.mjs put the versions */
+  /** @param built where scripts/verify/interop.mjs put the versions */
   static async open(built: string, { version, topology }: Setting, mortals: Mortals): Promise<Site> {
     const [jvm, ...backends] = await Promise.all([
       Jvm.start(built, version),

@@ -48,7 +48,7 @@ export class Jvm implements AsyncDisposable {
   #stderr = ''
   #names = 0
 
-  /** @param built where scripts/interop.mjs put the versions */
+  /** @param built where scripts/verify/interop.mjs put the versions */
   static async start(built: string, version: string): Promise<Jvm> {
     const jvm = new Jvm(built, version)
     try {

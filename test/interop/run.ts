@@ -1,5 +1,5 @@
 // The interop tests: every case, with every kind that it is about, with every version of Redisson, on every topology that
-// this version is run on. scripts/interop.mjs runs it.
+// this version is run on. scripts/verify/interop.mjs runs it.
 import { parseArgs } from 'node:util'
 import { settlesWithin, sleep } from '../support/wait-until.js'
 import { type Mortals, Site } from './bench.js'

@@ -42,7 +42,7 @@ describe('the package', () => {
       }
     })
 
-    if (path === '/nestjs') continue // Nest 12 is ESM itself; with Nest 11 scripts/consumers.mjs tries it
+    if (path === '/nestjs') continue // Nest 12 is ESM itself; with Nest 11 scripts/verify/consumers.mjs tries it
     it(`has holdfast${path} as CommonJS for tools that cannot require ESM`, () => {
       run(
         `

@@ -1,4 +1,4 @@
-// Simulated lives, as many as you like. scripts/simulate.mjs runs it.
+// Simulated lives, as many as you like. scripts/verify/simulate.mjs runs it.
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -121,7 +121,7 @@ function described({ seed, workload: name, message, smallest, timeline = [] }: F
   return [
     '',
     `Seed ${seed}, ${name}: ${message}`,
-    `Again: npm run simulate -- --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}${topology ? ` --topology '${topology}'` : ''}`,
+    `Again: npm run verify -- simulate --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}${topology ? ` --topology '${topology}'` : ''}`,
     smallest ? `The smallest life that fails: ${smallest}` : '',
     ...timeline.slice(-80),
   ].join('\n')

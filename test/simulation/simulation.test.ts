@@ -1,6 +1,6 @@
 /**
  * Clients on a Redis in memory, in virtual time, while nearly everything goes wrong: see README.md here. For more lives:
- * npm run simulate.
+ * npm run verify -- simulate.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

@@ -43,7 +43,7 @@ export type SetUp<L extends AnyLab = AnyLab> = (options?: Pick<LabOptions, 'keys
  * Sets the lab up for the tests of the enclosing `describe`: every one of them ends by proving that no key,
  * subscription, connection or timer is left, and that the process had nothing to complain about.
  *
- * With TEST_IN_MEMORY the server is one in memory, as scripts/mutants.mjs wants it: tests that need more of it fail.
+ * With TEST_IN_MEMORY the server is one in memory, as scripts/verify/mutants.mjs wants it: tests that need more of it fail.
  */
 export function setUpLab(
   driver: Driver = drivers[0] as Driver,

@@ -180,7 +180,7 @@ async function launch(
   if (failure) {
     const advice =
       failure.code === 'ENOENT'
-        ? 'redis-server is not installed: `node scripts/setup-redis.mjs` installs it'
+        ? 'redis-server is not installed: `node scripts/setup/redis.mjs` installs it'
         : 'redis-server did not start'
     throw new Error(advice, { cause: failure })
   }

@@ -115,7 +115,7 @@ describe('redis-server', () => {
     const { PATH: path } = process.env
     Object.assign(process.env, { PATH: '/nowhere' })
     try {
-      await assert.rejects(startRedis(), /node scripts\/setup-redis\.mjs/)
+      await assert.rejects(startRedis(), /node scripts\/setup\/redis\.mjs/)
     } finally {
       Object.assign(process.env, { PATH: path })
     }

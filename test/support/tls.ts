@@ -165,7 +165,7 @@ async function openssl(cwd: string, ...args: string[]): Promise<void> {
     await promisify(execFile)('openssl', args, { cwd })
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
-    const advice = 'openssl is not installed: `node scripts/setup-redis.mjs` installs it'
+    const advice = 'openssl is not installed: `node scripts/setup/redis.mjs` installs it'
     throw isMissing ? new Error(advice, { cause: error }) : error
   }
 }

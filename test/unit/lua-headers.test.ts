@@ -18,7 +18,7 @@ const SCRIPT = `--[[ lock/touch: set the lease of a lock.
 return redis.call('pexpire', KEYS[1], ARGV[1])
 `
 
-describe('embed-lua', () => {
+describe('lua/embed', () => {
   it('embeds a script whose header names what its body reads', (t) => {
     const { exitCode, generated } = embed(t, SCRIPT)
     assert.equal(exitCode, 0)
@@ -91,13 +91,6 @@ describe('embed-lua', () => {
     assert.equal(exitCode, 1)
     assert.match(output, /touch\.lua has no header/)
   })
-
-  it('fails with --check if the generated file is stale', (t) => {
-    assert.equal(embed(t, undefined, '--check').exitCode, 0)
-    const { exitCode, output } = embed(t, SCRIPT, '--check')
-    assert.equal(exitCode, 1)
-    assert.match(output, /generated\.ts is stale/)
-  })
 })
 
 describe('an embedded script', () => {
@@ -125,15 +118,15 @@ interface Outcome {
   readonly generated: string
 }
 
-/** Runs embed-lua on a copy of the sources to which `script` was added as lock/touch.lua. */
-function embed(t: TestContext, script: string | undefined, ...args: string[]): Outcome {
+/** Runs it on a copy of the sources to which `script` was added as lock/touch.lua. */
+function embed(t: TestContext, script: string): Outcome {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-lua-'))
   t.after(() => rmSync(folder, { recursive: true }))
   cpSync(join(ROOT, 'scripts'), join(folder, 'scripts'), { recursive: true })
   cpSync(join(ROOT, 'src', 'lua'), join(folder, 'src', 'lua'), { recursive: true })
-  if (script !== undefined) writeFileSync(join(folder, 'src', 'lua', 'lock', 'touch.lua'), script)
-  const program = join(folder, 'scripts', 'embed-lua.mjs')
-  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
+  writeFileSync(join(folder, 'src', 'lua', 'lock', 'touch.lua'), script)
+  const program = join(folder, 'scripts', 'lua', 'embed.mjs')
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' })
   const generated = readFileSync(join(folder, 'src', 'lua', 'generated.ts'), 'utf8')
   return { exitCode: status, output: stdout + stderr, generated }
 }

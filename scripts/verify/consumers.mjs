@@ -1,0 +1,146 @@
+// npm run verify -- consumers [--full] [--only jest-29,esbuild] [--json] [--no-build] [--keep]
+// Installs the packed package into projects such as users have (test/consumers), compiles them and takes a lock in each.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { CONSUMERS } from '../../test/consumers/table.mjs'
+import { capture, env, fail, root, run, since } from '../run.mjs'
+import { ensureRedis } from '../setup/redis.mjs'
+
+/** How many projects are installed and checked at once. */
+const AT_ONCE = 2
+const LIMIT_MS = 90_000
+const HOME = join(root, 'test', 'consumers')
+/** What every project takes its lock with: it is installed beside the package. */
+const HELPER = 'take-a-lock'
+
+const { values } = parseArgs({
+  options: {
+    full: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    json: { type: 'boolean', default: false },
+    'no-build': { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
+  },
+})
+
+const only = values.only?.split(',')
+for (const name of only ?? []) {
+  if (!CONSUMERS.some((one) => one.name === name))
+    fail(`No consumer ${name}: there are ${CONSUMERS.map(({ name }) => name).join(', ')}`)
+}
+const chosen = CONSUMERS.filter(({ name, isCore }) => (only ? only.includes(name) : values.full || isCore))
+
+ensureRedis(['redis-server'])
+if (!values['no-build']) run(process.execPath, ['scripts/build.mjs'], { stdio: ['ignore', 2, 2] })
+const work = mkdtempSync(join(tmpdir(), 'holdfast-consumers-'))
+const start = performance.now()
+const results = []
+const redis = await startRedis()
+try {
+  const tarball = pack()
+  const left = [...chosen]
+  const next = async () => {
+    for (let one = left.shift(); one; one = left.shift()) results.push(...(await tryConsumer(one, tarball)))
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, next))
+} finally {
+  redis.child.kill()
+  if (values.keep) console.error(`The projects are in ${work}`)
+  else rmSync(work, { recursive: true, force: true })
+}
+const ok = results.every((result) => result.ok)
+if (values.json) console.log(JSON.stringify({ ok, seconds: Math.round((performance.now() - start) / 1_000), results }))
+else printTable()
+process.exitCode = ok ? 0 : 1
+
+/** The package as npm would publish it. */
+function pack() {
+  // Without `prepack`, which rewrites the links of README.md in place: tests beside this one read it.
+  const { ok, output } = capture('npm', ['pack', '--ignore-scripts', '--pack-destination', work])
+  if (!ok) fail(output)
+  return join(
+    work,
+    readdirSync(work).find((file) => file.endsWith('.tgz')),
+  )
+}
+
+async function startRedis() {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', work]
+  const child = spawn('redis-server', args, { stdio: 'ignore' })
+  process.on('exit', () => child.kill())
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+  return { child, url: `redis://127.0.0.1:${port}` }
+}
+
+/** One result for each check of the project. */
+async function tryConsumer({ name, files, dependencies, checks }, tarball) {
+  const began = performance.now()
+  const home = join(work, name)
+  const helper = join(work, `${name}-helper`)
+  cpSync(join(HOME, files), home, { recursive: true })
+  cpSync(join(HOME, HELPER), helper, { recursive: true })
+  const own = { holdfast: `file:${tarball}`, [HELPER]: `file:${helper}` }
+  const manifest = { name, private: true, dependencies: { ...dependencies, ...own } }
+  writeFileSync(join(home, 'package.json'), JSON.stringify(manifest))
+  const installed = await command(name, 'npm install --no-audit --no-fund --no-package-lock --prefer-offline')
+  console.error(`${name}: installed in ${since(began)}`)
+  if (!installed.ok) return [{ consumer: name, check: 'npm install', ...installed }]
+  const done = []
+  for (const [check, line] of Object.entries(checks)) {
+    const result = await command(name, line)
+    console.error(`${name}, ${check}: ${result.ok ? 'ok' : `FAILED\n${result.output}`}`)
+    done.push({ consumer: name, check, ...result })
+  }
+  return done
+}
+
+/** Runs a line of the shell in a project, with the programs of its packages. Asynchronous, unlike `capture`: two at once. */
+async function command(name, line) {
+  const began = performance.now()
+  const cwd = join(work, name)
+  // Not the programs of this repository.
+  const paths = env.PATH.split(delimiter).filter((path) => !path.startsWith(root))
+  const PATH = [join(cwd, 'node_modules', '.bin'), ...paths].join(delimiter)
+  const ownEnv = { ...env, PATH, NAME: name, REDIS_URL: redis.url, NODE_OPTIONS: '', CI: '1' }
+  // A process group, so that what it has started ends as well.
+  const child = spawn('sh', ['-c', line], { cwd, env: ownEnv, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  const timer = setTimeout(() => {
+    output += `\nended after ${LIMIT_MS / 1_000} s`
+    process.kill(-child.pid, 'SIGKILL')
+  }, LIMIT_MS)
+  const [code] = await once(child, 'close')
+  clearTimeout(timer)
+  const seconds = Math.round((performance.now() - began) / 100) / 10
+  return { ok: code === 0, seconds, ...(code === 0 ? {} : { output }) }
+}
+
+function printTable() {
+  const rows = [
+    ['consumer', 'check', 'result', 'time'],
+    ...results.map(({ consumer, check, ok, seconds }) => [consumer, check, ok ? 'ok' : 'FAILED', `${seconds} s`]),
+  ]
+  const widths = rows[0].map((_, at) => Math.max(...rows.map((row) => row[at].length)))
+  for (const row of rows)
+    console.log(
+      row
+        .map((text, at) => text.padEnd(widths[at]))
+        .join('  ')
+        .trimEnd(),
+    )
+  console.log(`${results.filter(({ ok }) => ok).length} of ${results.length} ok in ${since(start)}`)
+}
