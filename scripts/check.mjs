@@ -7,7 +7,13 @@ const checks = [
   ['types of src, and build', node, 'scripts/build.mjs'],
   ["types of the dashboard's page", 'tsc', '-p', 'ui/tsconfig.json'],
   ['types of tests and examples', 'tsc', '-p', 'tsconfig.test.json'],
-  ['no unused files, exports or dependencies', 'knip', '--no-progress', '--treat-config-hints-as-errors', '--no-gitignore'],
+  [
+    'no unused files, exports or dependencies',
+    'knip',
+    '--no-progress',
+    '--treat-config-hints-as-errors',
+    '--no-gitignore',
+  ],
   ['imports go down, errors are documented', node, '--test', 'build/test/unit/house.test.js'],
   ['package', node, 'scripts/build/check-package.mjs'],
 ]

@@ -1,3 +1,4 @@
+// on(), once(), off(): typed listeners of a client.
 import { EventEmitter } from 'node:events'
 import type { ClientEvents } from './locks/context.js'
 

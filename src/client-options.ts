@@ -1,3 +1,4 @@
+// Every client option: type, default, check.
 import { ConfigError } from './errors.js'
 import type { Inspection } from './fleet/client-info.js'
 import {

@@ -1,3 +1,4 @@
+// Client: creates locks and synchronizers.
 import type { RedisPort } from './adapters/port.js'
 import { ClientEmitter } from './client-events.js'
 import { type ClientOptions, checkClientOptions } from './client-options.js'

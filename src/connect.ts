@@ -1,3 +1,4 @@
+// connect(): a Client from a URL, a configuration or an open Redis client.
 import { pathToFileURL } from 'node:url'
 import type { RedisPort } from './adapters/port.js'
 import { Client } from './client.js'

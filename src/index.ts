@@ -1,3 +1,4 @@
+// Public exports, no logic.
 export type { IoredisLike } from './adapters/ioredis/port.js'
 export type { NodeRedisLike } from './adapters/node-redis/port.js'
 export type { PortEvents, RedisPort } from './adapters/port.js'

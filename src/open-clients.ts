@@ -1,3 +1,4 @@
+// Warns of a program that opens one client after the other.
 import type { RedisPort } from './adapters/port.js'
 import type { Client } from './client.js'
 import type { Deployment } from './config/deployment.js'

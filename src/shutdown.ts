@@ -1,3 +1,4 @@
+// Closes a client, also on SIGTERM.
 import type { RedisPort } from './adapters/port.js'
 import { ClientClosedError, ConfigError, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'

@@ -1,3 +1,4 @@
+// Entry of the thread that renews while the event loop is blocked.
 /*
  * The watchdog thread, `holdfast/watchdog-thread`: it renews the leases of the clients of this process while their event loop
  * is blocked. See `ThreadClient`.

@@ -2,7 +2,7 @@
 import type { DeadlockRow, HolderRow, WaiterRow } from '../src/dashboard/api.js'
 import type { HolderInfo, HolderStatus } from '../src/fleet/lock-info.js'
 import { shownName, whoIs } from './format.js'
-import type { Row } from './state.js'
+import type { Row } from './row.js'
 
 /** More than this nobody can read. */
 const MAX_LOCKS = 30

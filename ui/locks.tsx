@@ -1,13 +1,15 @@
 /** The table of locks, with the details of one beside it. */
 import { useEffect } from 'preact/hooks'
 import { getDeadlocks } from './api.js'
-import { Elapsed, LeaseBar, Remaining } from './counters.js'
+import { Lease, Waiting } from './cells.js'
+import { Elapsed } from './counters.js'
 import { Detail } from './detail.js'
 import { formatCount, shownName, visible, whoIs } from './format.js'
 import { type Column, Grid } from './grid.js'
 import { usePolled } from './polled.js'
-import { type SortColumn, type Trait, waitingOf } from './selection.js'
-import { activeId, deadlockedIds, openId, type Row, rows, search, shownRows, sort, totals, trait } from './state.js'
+import type { Row } from './row.js'
+import type { SortColumn, Trait } from './selection.js'
+import { activeId, deadlockedIds, openId, rows, search, shownRows, sort, totals, trait } from './state.js'
 import { Status } from './status.js'
 
 const POLL_MS = 2_000
@@ -173,22 +175,4 @@ function Holder({ lock }: { lock: Row['lock'] }) {
       {others.length > 0 && <span class="muted"> +{formatCount(others.length)}</span>}
     </span>
   )
-}
-
-export function Lease({ row }: { row: Row }) {
-  if (row.lock.holders.length === 0) return null
-  if (row.leaseEndsAt === undefined) return <span class="warning">no expiry</span>
-  return (
-    <span class="lease">
-      <LeaseBar until={row.leaseEndsAt} fullMs={row.leaseFullMs} />
-      <Remaining until={row.leaseEndsAt} />
-    </span>
-  )
-}
-
-export function Waiting({ lock }: { lock: Row['lock'] }) {
-  const count = waitingOf(lock)
-  if (count === 0) return <span class="muted">–</span>
-  // A listener is a process, in which any number may wait.
-  return <span class="num">{`${lock.otherListeners > 0 ? '≥ ' : ''}${formatCount(count)}`}</span>
 }

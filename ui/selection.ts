@@ -1,5 +1,5 @@
 /** Which rows are shown, and in which order. */
-import type { Row } from './state.js'
+import type { Row } from './row.js'
 
 export type SortColumn = 'name' | 'kind' | 'held' | 'holder' | 'lease' | 'waiting' | 'label'
 

@@ -1,25 +1,11 @@
 /** What the page knows: the rows of the stream, and what its user chose to see. */
 import { batch, computed, signal } from '@preact/signals'
-import type { History, LockRow, Snapshot, StreamMessage, Totals } from '../src/dashboard/api.js'
+import type { History, Snapshot, StreamMessage, Totals } from '../src/dashboard/api.js'
 import { keepRunning } from './clock.js'
+import { type Row, rowOf } from './row.js'
 import { compareBy, isMatch, type Sort, type Trait } from './selection.js'
 
 const HISTORY_MS = 15 * 60_000
-/** Less than this is jitter of the sampling, and a number that counts should not jump for it, ms. */
-const JITTER_MS = 400
-
-/** A lock, with its durations as points in time of this page. */
-export interface Row {
-  readonly lock: LockRow
-  /** `performance.now()` when the lock's durations were true. */
-  readonly readAt: number
-  /** undefined: a key without expiry */
-  readonly leaseEndsAt: number | undefined
-  /** The longest lease of its present holder that was seen, ms. */
-  readonly leaseFullMs: number
-  /** When the first holder took it, or was seen first. */
-  readonly heldSince: number
-}
 
 export type Tab = 'locks' | 'clients' | 'graph' | 'audit'
 export const TABS: readonly Tab[] = ['locks', 'clients', 'graph', 'audit']
@@ -78,25 +64,6 @@ export function receive(message: StreamMessage): void {
     samplingError.value = isFirst ? undefined : message.error
     if (!isFirst && message.error === undefined) samples.value = withSample(samples.value, message.totals, at)
   })
-}
-
-/** @param at when it was received, a `performance.now()` */
-export function rowOf(lock: LockRow, at: number, previous: Row | undefined): Row {
-  const readAt = at - lock.ageMs
-  const [first] = lock.holders
-  const isSame = first !== undefined && first.holder === previous?.lock.holders[0]?.holder
-  const leaseMs = lock.remainingLeaseMs
-  return {
-    lock,
-    readAt,
-    leaseEndsAt: leaseMs === null ? undefined : readAt + leaseMs,
-    leaseFullMs: Math.max(leaseMs ?? 0, isSame ? previous.leaseFullMs : 0, 1),
-    heldSince: steady(readAt - (first?.heldMs ?? first?.seenMs ?? 0), isSame ? previous.heldSince : undefined),
-  }
-}
-
-function steady(time: number, before: number | undefined): number {
-  return before !== undefined && Math.abs(time - before) < JITTER_MS ? before : time
 }
 
 function samplesOf(history: History, at: number): Samples {

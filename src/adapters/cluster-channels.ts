@@ -1,3 +1,4 @@
+// Subscribes at the server that owns a channel's slot.
 import { clearInterval, setInterval } from '../util/real-time.js'
 import { SLOT_COUNT, slotOf } from '../wire/slots.js'
 import type { PortEvents } from './port.js'

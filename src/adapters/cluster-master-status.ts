@@ -1,3 +1,4 @@
+// Whether a cluster node is still the master of a slot.
 import { slotOf } from '../wire/slots.js'
 import type { MasterStatus } from './replicas.js'
 

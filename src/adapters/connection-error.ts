@@ -1,3 +1,4 @@
+// Why a client is not connected, for messages.
 import { errorMonitor } from 'node:events'
 import { withoutSecrets } from '../util/secrets.js'
 import { signInRefused } from '../warnings.js'

@@ -1,3 +1,4 @@
+// Waits for the AOF to be fsynced.
 import type { Fsync } from './port.js'
 import { SharedCall } from './shared-call.js'
 

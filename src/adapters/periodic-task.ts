@@ -1,3 +1,4 @@
+// Periodic work without overlap.
 import { clearTimeout, setTimeout } from '../util/real-time.js'
 
 /** Runs a task every `everyMs`, never twice at once. Does not keep the process alive. */

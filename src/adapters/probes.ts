@@ -1,3 +1,4 @@
+// What a connection is asked: whether replies are its own, and writes are taken.
 import { randomUUID } from 'node:crypto'
 import { messageOf } from '../errors.js'
 import { sleep } from '../util/sleep.js'

@@ -1,3 +1,4 @@
+// Notices a frozen or demoted server, or a dead connection, and replaces it.
 import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
 import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'

@@ -1,3 +1,4 @@
+// Waits for replicas to acknowledge.
 import { type Clock, threadClock } from '../util/clock.js'
 import { within } from '../util/timeout.js'
 import { LocalFsync } from './fsync.js'

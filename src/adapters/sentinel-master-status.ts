@@ -1,3 +1,4 @@
+// Whether a server is still the master of a Sentinel group.
 import { type Clock, threadClock } from '../util/clock.js'
 import { within } from '../util/timeout.js'
 import type { MasterStatus } from './replicas.js'

@@ -1,3 +1,4 @@
+// Shares one blocking command among callers.
 import { type Clock, threadClock } from '../util/clock.js'
 import { nextTick } from '../util/real-time.js'
 import { within } from '../util/timeout.js'

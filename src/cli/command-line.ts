@@ -1,3 +1,4 @@
+// Reads options.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { messageOf } from '../errors.js'
 import { UsageError } from './exit-codes.js'

@@ -1,3 +1,4 @@
+// Connects for a subcommand.
 import type { Client } from '../client.js'
 import type { ClientOptions } from '../client-options.js'
 import { placeOf as placeOfUrl } from '../config/redis-url.js'

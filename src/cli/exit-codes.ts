@@ -1,3 +1,4 @@
+// Exit codes.
 import { constants } from 'node:os'
 import { withoutUrls } from './stderr.js'
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// Dispatches subcommands.
 import { readFileSync } from 'node:fs'
 import { messageOf } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'

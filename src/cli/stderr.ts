@@ -1,3 +1,4 @@
+// Messages on stderr.
 import { writeSync } from 'node:fs'
 import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'

@@ -1,3 +1,4 @@
+// Finds Redis.
 import { UsageError } from './exit-codes.js'
 
 /** Where Redis is: a URL, or the path of a Redisson configuration. */

@@ -1,3 +1,4 @@
+// Redraws or prints lines.
 import { styleText } from 'node:util'
 import { visible } from '../util/visible.js'
 

@@ -1,3 +1,4 @@
+// Help texts.
 export const USAGE = `Usage: holdfast <command> [options]
 
 Distributed locks on Redis, shared with every program that uses Holdfast or Redisson.

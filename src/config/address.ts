@@ -1,3 +1,4 @@
+// Parses and checks the addresses in a configuration.
 import { isIPv6 } from 'node:net'
 import { ConfigError } from '../errors.js'
 

@@ -1,3 +1,4 @@
+// Checks single values.
 import { ConfigError } from '../errors.js'
 
 /** Checks a value of a configuration and converts it: files may contain numbers as text. */

@@ -1,3 +1,4 @@
+// Delays between attempts.
 import { ConfigError } from '../errors.js'
 import { backoffMs } from '../util/backoff.js'
 import { systemRandom } from '../util/random.js'

@@ -1,3 +1,4 @@
+// The meaning of a configuration.
 import type { ConnectionOptions } from 'node:tls'
 import type { ClientOptions } from '../client-options.js'
 import { ConfigError } from '../errors.js'

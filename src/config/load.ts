@@ -1,3 +1,4 @@
+// Reads a file.
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'

@@ -1,3 +1,4 @@
+// Calls of connect that are easily written wrongly.
 import { ConfigError } from '../errors.js'
 
 type Unknown = Readonly<Record<string, unknown>>

@@ -1,3 +1,4 @@
+// A port from a URL, a configuration or an open client.
 import type { IoredisLike } from '../adapters/ioredis/port.js'
 import type { AnyNodeRedis } from '../adapters/node-redis/port.js'
 import type { RedisPort } from '../adapters/port.js'

@@ -1,3 +1,4 @@
+// Checks the URL of a server.
 import type { ConnectionOptions } from 'node:tls'
 import { ConfigError } from '../errors.js'
 import { defined } from '../util/defined.js'

@@ -1,3 +1,4 @@
+// Every key of Redisson's configuration.
 import { ConfigError } from '../errors.js'
 import { LEAST_LEASE_MS, ownOf } from '../util/validate.js'
 import type { NameMapper } from '../wire/names.js'

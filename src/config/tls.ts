@@ -1,3 +1,4 @@
+// Certificates and verification.
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type ConnectionOptions, createSecureContext } from 'node:tls'

@@ -1,3 +1,4 @@
+// YAML, with limits.
 import type { Document, Node } from 'yaml'
 import { ConfigError, notImported } from '../errors.js'
 

@@ -1,3 +1,4 @@
+// createDashboard: authorizes requests, finds their route.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ConfigError } from '../errors.js'
 import { type Clock, SystemClock } from '../util/clock.js'

@@ -1,3 +1,4 @@
+// The files of the page.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
 const TYPES: Readonly<Record<string, string>> = {

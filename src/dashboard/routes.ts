@@ -1,3 +1,4 @@
+// What each route replies.
 import { ConfigError, messageOf } from '../errors.js'
 import type { Cycle } from '../fleet/deadlocks.js'
 import { countWaiters } from '../fleet/lock-info.js'

@@ -1,3 +1,4 @@
+// A snapshot, then what differs.
 import type { Clock } from '../util/clock.js'
 import type { Snapshot, StreamMessage } from './api.js'
 import type { Sampler } from './sampler.js'

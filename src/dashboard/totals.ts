@@ -1,3 +1,4 @@
+// Sums over all locks, and the history of these sums.
 import { countWaiters, type LockInfo } from '../fleet/lock-info.js'
 import type { History, Totals } from './api.js'
 import { HISTORY_MS } from './timeline.js'

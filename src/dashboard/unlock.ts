@@ -1,3 +1,4 @@
+// Checks a request to release a lock by force.
 import { MAX_GRACE_MS } from '../locks/breaking/mark.js'
 import type { UnlockRequest } from './api.js'
 

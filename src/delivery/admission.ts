@@ -1,3 +1,4 @@
+// Limits how many leases are requested at once.
 import type { Clock } from '../util/clock.js'
 
 /** The limit even for a lease of a few milliseconds: one full batch. */

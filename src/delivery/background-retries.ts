@@ -1,3 +1,4 @@
+// Retries after a lost reply, in the background if the caller has left.
 import type { ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'

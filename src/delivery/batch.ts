@@ -1,3 +1,4 @@
+// Calls of one event loop turn as one command.
 import type { Argument, ScriptCall } from '../lua/script.js'
 import { forMany } from '../lua/variants.js'
 

@@ -1,3 +1,4 @@
+// A grant counts once the AOF has it.
 import type { Fsync } from '../adapters/port.js'
 import { messageOf, NotDurableError } from '../errors.js'
 import { isLasting, NoReplyError } from './replies.js'

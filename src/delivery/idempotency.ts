@@ -1,3 +1,4 @@
+// Idempotency keys: a repeated operation counts once.
 import { idempotencyForget } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Clock } from '../util/clock.js'

@@ -1,3 +1,4 @@
+// Until when copies of a command may take a lock again after its release.
 import type { Clock } from '../util/clock.js'
 import type { Scripts } from './scripts.js'
 

@@ -1,3 +1,4 @@
+// Whether one server has all keys, before they are combined.
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../util/clock.js'
 import { tagOf } from '../wire/slots.js'

@@ -1,3 +1,4 @@
+// Publishes one message outside a script.
 import { isErrorOf, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 

@@ -1,3 +1,4 @@
+// When an acquiring command may be sent.
 import type { Replication } from './replica-acks.js'
 import type { Scripts } from './scripts.js'
 

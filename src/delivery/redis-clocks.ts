@@ -1,3 +1,4 @@
+// What time it is at each server.
 import type { Clock } from '../util/clock.js'
 
 /** How long to rely on an estimate, ms: clocks drift apart, and servers are replaced. */

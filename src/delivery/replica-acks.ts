@@ -1,3 +1,4 @@
+// A grant counts once a replica has it.
 import { NotDurableError, NotReplicatedError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import { waitRefused } from '../warnings.js'

@@ -1,3 +1,4 @@
+// Parses replies; which errors are retryable.
 import { LockError } from '../errors.js'
 
 /** A command without a reply: it may have run, may still run, or may never have been sent. */

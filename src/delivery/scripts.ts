@@ -1,3 +1,4 @@
+// Runs scripts: NOSCRIPT, command timeout, deadline.
 import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import { messageOf } from '../errors.js'
 import { timeRead } from '../lua/generated.js'

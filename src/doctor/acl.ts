@@ -1,3 +1,4 @@
+// The ACL rule that a user needs.
 import {
   AUDIT_KEY,
   CLIENT_PREFIX,

@@ -1,3 +1,4 @@
+// A check, and its result.
 import type { Finding, Status } from './finding.js'
 import type { Server } from './server.js'
 import type { DeploymentUnderTest } from './target.js'

@@ -1,3 +1,4 @@
+// Recognizes topologies, services and proxies, and says what a failover will look like.
 import type { Mode } from '../config/deployment.js'
 import { type Finding, note, ok, problem, warning } from './finding.js'
 import { productOf } from './products.js'

@@ -1,3 +1,4 @@
+// The locks of the deployment under test, as many as are found in a moment.
 import type { Client } from '../client.js'
 import type { LockInfo } from '../fleet/lock-info.js'
 

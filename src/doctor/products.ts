@@ -1,3 +1,4 @@
+// Recognizes Redis, Valkey and others by INFO.
 import { type Finding, note, warning } from './finding.js'
 
 /** A server that speaks the Redis protocol, recognized by INFO. */

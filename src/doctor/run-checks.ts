@@ -1,3 +1,4 @@
+// Runs the checks in order.
 import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { type Check, type Result, resultOf } from './check.js'

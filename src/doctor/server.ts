@@ -1,3 +1,4 @@
+// Queries one server.
 import type { Redis } from 'ioredis'
 import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'

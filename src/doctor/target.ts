@@ -1,3 +1,4 @@
+// The deployment under test.
 import { randomUUID } from 'node:crypto'
 import type { Cluster, Redis } from 'ioredis'
 import type { Client } from '../client.js'

@@ -1,3 +1,4 @@
+// Asks clients by their inboxes.
 import { randomBytes } from 'node:crypto'
 import { publish } from '../delivery/publish.js'
 import type { LeaseContext } from '../locks/lease.js'

@@ -1,3 +1,4 @@
+// The application, host and process of this client.
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'

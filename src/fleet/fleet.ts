@@ -1,3 +1,4 @@
+// `client.fleet`: inspects and lists locks of all clients.
 import { type AuditEntry, readAudit } from '../locks/breaking/audit.js'
 import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/breaking/interrupt.js'
 import { asLockError } from '../locks/inspection.js'

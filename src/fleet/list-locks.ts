@@ -1,3 +1,4 @@
+// Finds locks by SCAN, or by their channels.
 import { toArray } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import { globToRegExp } from '../util/glob.js'

@@ -1,3 +1,4 @@
+// What is known of a lock, its holders and waiters.
 import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }

@@ -1,3 +1,4 @@
+// The lock that has certain keys, to break it.
 import { ConfigError } from '../errors.js'
 import { FairKind } from '../locks/kinds/fair.js'
 import { FencedKind } from '../locks/kinds/fenced.js'

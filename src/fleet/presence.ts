@@ -1,3 +1,4 @@
+// Lets others ask this client: its inbox and its record.
 import { publish } from '../delivery/publish.js'
 import { isErrorOf } from '../delivery/replies.js'
 import { toError } from '../errors.js'

@@ -1,3 +1,4 @@
+// One look at locks: keys, channels, and what clients report.
 import { isErrorOf } from '../delivery/replies.js'
 import { messageOf } from '../errors.js'
 import type { LeaseContext } from '../locks/lease.js'

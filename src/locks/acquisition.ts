@@ -1,3 +1,4 @@
+// One acquire of a lock: attempt, outcome, undo.
 import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
 import { isRetryable } from '../delivery/replies.js'

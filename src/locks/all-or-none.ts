@@ -1,3 +1,4 @@
+// Several plain locks of one slot in one command.
 import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
 import { BAD_SCRIPT, isCrossSlot, isErrorOf, toInteger } from '../delivery/replies.js'

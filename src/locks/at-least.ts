@@ -1,3 +1,4 @@
+// Keeps a lock for atLeastMs after a run.
 import type { LateCopies } from '../delivery/late-copies.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'

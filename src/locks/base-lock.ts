@@ -1,3 +1,4 @@
+// The API of every lock: lock, tryLock, withLock.
 import { SelfDeadlockError, WaitTimeoutError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {

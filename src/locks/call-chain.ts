@@ -1,3 +1,4 @@
+// The AsyncLocalStorage that knows which holds a call is inside of.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { shared } from '../util/shared.js'
 

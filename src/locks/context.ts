@@ -1,3 +1,4 @@
+// What a client provides to its locks and synchronizers.
 import type { BackgroundRetries } from '../delivery/background-retries.js'
 import type { IdempotencyKeys } from '../delivery/idempotency.js'
 import type { Replication } from '../delivery/replica-acks.js'

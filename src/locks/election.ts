@@ -1,3 +1,4 @@
+// Leader election: campaigns for a fenced lock, leads, resigns.
 import { setMaxListeners } from 'node:events'
 import { isLasting } from '../delivery/replies.js'
 import { ClientClosedError, ConfigError, LeaseLostError, NotDurableError, toError, WrongTypeError } from '../errors.js'

@@ -1,3 +1,4 @@
+// The lock whose holds carry a fencing token.
 import { notOurs, toWords } from '../delivery/replies.js'
 import { fencedLockToken } from '../lua/generated.js'
 import { fencingTokenKey } from '../wire/keys.js'

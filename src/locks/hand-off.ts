@@ -1,3 +1,4 @@
+// When a lease goes to the next waiter of this client.
 import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'

@@ -1,3 +1,4 @@
+// A counted handle on a lease: assertHeld, signal, unlock.
 import { setMaxListeners } from 'node:events'
 import { LeaseLostError, type LossDetails, type LossReason, type NotHeldError } from '../errors.js'
 import { checkDuration, LEAST_LEASE_MS } from '../util/validate.js'

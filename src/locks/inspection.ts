@@ -1,3 +1,4 @@
+// Who holds a lock according to Redis.
 import { isErrorOf, NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, WrongTypeError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'

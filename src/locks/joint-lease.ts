@@ -1,3 +1,4 @@
+// One hold made of several.
 import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { Context } from './context.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'

@@ -1,3 +1,4 @@
+// Until when a hold is valid: lease, clock drift, maxHoldMs.
 import { ConfigError, type LossReason } from '../errors.js'
 import type { HoldTerms } from './hold.js'
 

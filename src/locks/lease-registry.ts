@@ -1,3 +1,4 @@
+// Every lease of a client, by identity, name and field.
 import { DenseSet, NameMap } from '../util/collections.js'
 import type { LockKind } from './kinds/lock-kind.js'
 

@@ -1,3 +1,4 @@
+// What one owner has in Redis: its holds, grant, re-entry, release, loss.
 import { LateCopies } from '../delivery/late-copies.js'
 import { toArray, toInteger } from '../delivery/replies.js'
 import { LeaseLostError, type LossReason, NotHeldError } from '../errors.js'

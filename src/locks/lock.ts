@@ -1,3 +1,4 @@
+// A lock on one name: adopt, inspect, forceUnlock.
 import { untilReady } from '../delivery/ready.js'
 import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'

@@ -1,3 +1,4 @@
+// Several locks as one.
 import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'

@@ -1,3 +1,4 @@
+// The options of every call that acquires.
 import type { WaitDetails } from '../holder-info.js'
 import { checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
 import type { Context } from './context.js'

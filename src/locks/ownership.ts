@@ -1,3 +1,4 @@
+// Frames and scopes: which calls re-enter.
 import type { Owner } from '../wire/holder.js'
 import { around, runInside } from './call-chain.js'
 import type { Hold, HoldingClient } from './hold.js'

@@ -1,3 +1,4 @@
+// Many readers or one writer.
 import { READ, WRITE } from './kinds/read-write.js'
 import type { LeaseContext } from './lease.js'
 import { Lock } from './lock.js'

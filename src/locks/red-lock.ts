@@ -1,3 +1,4 @@
+// A majority of independent servers.
 import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, QuorumError, SelfDeadlockError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'

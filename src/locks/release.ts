@@ -1,3 +1,4 @@
+// The commands that release a lock, also in the background.
 import type { LateCopies } from '../delivery/late-copies.js'
 import { toInteger } from '../delivery/replies.js'
 import type { ScriptCall } from '../lua/script.js'

@@ -1,3 +1,4 @@
+// What changes somebody else's lock runs once, and not after its caller has left.
 import type { ScriptCall } from '../lua/script.js'
 import { once } from '../lua/variants.js'
 import type { Context } from './context.js'

@@ -1,3 +1,4 @@
+// Runs a function with the lock held: which error wins.
 import { ConfigError, LeaseLostError, OutcomeUnknownError, toError } from '../errors.js'
 import { type KnownOptions, ownOptions } from '../util/validate.js'
 import { releaseFailed } from '../warnings.js'

@@ -1,3 +1,4 @@
+// Variants of a script: for clusters, for batches, with a deadline, run once.
 import { createHash } from 'node:crypto'
 import { ONCE } from './generated.js'
 import type { Script, ScriptCall } from './script.js'

@@ -1,3 +1,4 @@
+// Health indicator.
 import { Inject, Injectable } from '@nestjs/common'
 import { ModuleRef } from '@nestjs/core'
 import type { Client } from '../client.js'

@@ -1,3 +1,4 @@
+// holdfast/nestjs.
 export { HoldfastHealth, type HoldfastHealthOptions, type HoldfastHealthResult } from './health.js'
 export { getHoldfastToken, InjectHoldfast } from './inject.js'
 export { LockKey } from './lock-name.js'

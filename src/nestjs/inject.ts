@@ -1,3 +1,4 @@
+// Injection tokens.
 import { Inject } from '@nestjs/common'
 
 /**

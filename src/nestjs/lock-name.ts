@@ -1,3 +1,4 @@
+// Lock names from arguments.
 import { ConfigError } from '../errors.js'
 
 /** Makes the name of a lock from the arguments of a call. */

@@ -1,3 +1,4 @@
+// @Locked.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Inject } from '@nestjs/common'
 import { type Client, lockOfKind } from '../client.js'

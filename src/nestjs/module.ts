@@ -1,3 +1,4 @@
+// HoldfastModule.
 import {
   type BeforeApplicationShutdown,
   type DynamicModule,

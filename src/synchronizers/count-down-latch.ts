@@ -1,3 +1,4 @@
+// Opens when its count reaches 0.
 import { isRetryable, toInteger } from '../delivery/replies.js'
 import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'

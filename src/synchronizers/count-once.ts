@@ -1,3 +1,4 @@
+// Changes a number exactly once.
 import type { Operation } from '../delivery/idempotency.js'
 import { mayHaveRun } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'

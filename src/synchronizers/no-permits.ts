@@ -1,3 +1,4 @@
+// Why a semaphore grants nothing, for a message.
 import type { WaitDetails } from '../holder-info.js'
 import type { Context } from '../locks/context.js'
 import { NOT_KNOWN } from '../locks/reporting/who-holds.js'

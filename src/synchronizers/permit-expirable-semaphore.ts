@@ -1,3 +1,4 @@
+// Permits with leases.
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError } from '../errors.js'
 import { ask } from '../locks/inspection.js'

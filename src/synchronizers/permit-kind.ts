@@ -1,3 +1,4 @@
+// Permits of one call as a kind of lock: ids, scripts, holds.
 import { toArray, toInteger } from '../delivery/replies.js'
 import { WaitTimeoutError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'

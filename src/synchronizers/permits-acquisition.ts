@@ -1,3 +1,4 @@
+// One acquire of permits without leases: attempt, outcome, undo.
 import { type Operation, TooLate } from '../delivery/idempotency.js'
 import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'

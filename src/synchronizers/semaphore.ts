@@ -1,3 +1,4 @@
+// Permits that do not expire.
 import { toInteger } from '../delivery/replies.js'
 import { ClientClosedError, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'

@@ -1,3 +1,4 @@
+// Subscribes to the diagnostics channels.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { HoldfastChannels } from '../locks/reporting/observation.js'
 

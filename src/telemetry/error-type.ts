@@ -1,3 +1,4 @@
+// The error.type of an error.
 import type { HoldfastChannels } from '../locks/reporting/observation.js'
 
 /** What OpenTelemetry calls an error that has no type of its own. */

@@ -1,3 +1,4 @@
+// What has begun and not ended: how many, since when.
 import { type Sample, Tally } from './tally.js'
 
 interface Entry {

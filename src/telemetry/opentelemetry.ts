@@ -1,3 +1,4 @@
+// holdfast/opentelemetry.
 import {
   type MeterProvider,
   metrics as metricsApi,

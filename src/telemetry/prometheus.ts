@@ -1,3 +1,4 @@
+// holdfast/prometheus.
 import { Counter, Gauge, Histogram, type Registry, register } from 'prom-client'
 import { ownOptions } from '../util/validate.js'
 import type { GroupOf } from './groups.js'

@@ -1,3 +1,4 @@
+// The spans `lock acquire` and `lock hold`.
 import {
   type Attributes,
   context,

@@ -1,3 +1,4 @@
+// Counts and sums by attributes.
 export type Attributes = Readonly<Record<string, string>>
 
 export interface Sample {

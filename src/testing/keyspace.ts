@@ -1,3 +1,4 @@
+// The keys, and the commands that the scripts call.
 import { general, tonumber } from './lua.js'
 
 /** An error reply of Redis; the message begins with its code. */

@@ -1,3 +1,4 @@
+// A connection to the Redis in memory, with faults.
 import { AsyncResource } from 'node:async_hooks'
 import type { PortEvents, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../util/clock.js'

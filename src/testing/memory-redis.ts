@@ -1,3 +1,4 @@
+// A Redis in memory: runs the scripts, publishes.
 import { createHash } from 'node:crypto'
 import { SCRIPTS } from '../lua/generated.js'
 import type { Script } from '../lua/script.js'

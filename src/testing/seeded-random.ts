@@ -1,3 +1,4 @@
+// Randomness that follows from a seed.
 import type { Random } from '../util/random.js'
 
 /** Numbers that follow from a seed (mulberry32): the same seed gives the same run. */

@@ -1,3 +1,4 @@
+// createTestRedis: clients on a Redis in memory.
 import { Client } from '../client.js'
 import type { ClientOptions } from '../client-options.js'
 import { ConfigError } from '../errors.js'

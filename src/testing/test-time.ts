@@ -1,3 +1,4 @@
+// Virtual time; the time of fake timers.
 import { clearImmediate, setImmediate } from 'node:timers'
 import type { Clock } from '../util/clock.js'
 import type { VirtualClock } from './virtual-clock.js'

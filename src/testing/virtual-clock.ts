@@ -1,3 +1,4 @@
+// Time that passes only when a test says so.
 import { AsyncResource } from 'node:async_hooks'
 import { setImmediate } from 'node:timers'
 import type { Clock } from '../util/clock.js'

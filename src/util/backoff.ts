@@ -1,3 +1,4 @@
+// Delays with jitter.
 import type { Random } from './random.js'
 
 /** Exponential backoff with equal jitter, as Redisson's `EqualJitterDelay`: half fixed, half random. ms. */

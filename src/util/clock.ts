@@ -1,3 +1,4 @@
+// Time, replaceable in tests.
 import { uptime } from 'node:os'
 import { clearTimeout, hrtime, monotonicNow, setImmediate, setTimeout } from './real-time.js'
 

@@ -1,3 +1,4 @@
+// Sets and maps that do not leak under churn.
 /*
  * Collections for entries that come and go with every lock. As a `Map` or `Set` of V8 changes, it abandons its old
  * tables, each with a reference to the next one. Once one of them is in the old generation, all later ones are

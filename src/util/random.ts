@@ -1,3 +1,4 @@
+// Randomness, replaceable in tests.
 import { randomUUID } from 'node:crypto'
 
 /** The source of randomness, replaceable in tests. */

@@ -1,3 +1,4 @@
+// Repeats an attempt.
 import type { Clock } from './clock.js'
 import { type SleepOptions, sleep } from './sleep.js'
 

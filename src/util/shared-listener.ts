@@ -1,3 +1,4 @@
+// One listener on an emitter of the user's for all clients.
 import { type EventEmitter, getEventListeners } from 'node:events'
 import { shared } from './shared.js'
 

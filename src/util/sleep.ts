@@ -1,3 +1,4 @@
+// Waits, until an AbortSignal at most.
 import { onAbort } from './abort.js'
 import { type Clock, threadClock } from './clock.js'
 

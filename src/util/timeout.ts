@@ -1,3 +1,4 @@
+// Time limits for promises.
 import { onAbort } from './abort.js'
 import { type Clock, threadClock } from './clock.js'
 

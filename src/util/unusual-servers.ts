@@ -1,3 +1,4 @@
+// Servers without INFO, clusters that do not say where their nodes are.
 import { messageOf } from '../errors.js'
 
 /** A cluster replies to CLUSTER SLOTS without hosts, which no Redis client takes for that of the node it asked. */

@@ -1,3 +1,4 @@
+// Who runs this process, for the audit.
 import { hostname, userInfo } from 'node:os'
 
 /** Who runs this process, for an audit: `alice@build-7`, or the host alone. */

@@ -1,3 +1,4 @@
+// Checks arguments.
 import { ConfigError } from '../errors.js'
 
 /** 100 years: well within Redis's expiry arithmetic and JavaScript's integers, and longer than any lock. */

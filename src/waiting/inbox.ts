@@ -1,3 +1,4 @@
+// The channel on which a client receives its turns.
 import { INBOX_PREFIX } from '../wire/keys.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 

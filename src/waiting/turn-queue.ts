@@ -1,3 +1,4 @@
+// The place of one client among others, in Redis.
 import type { Inbox, Ticket, TurnMessage } from './inbox.js'
 
 /** A client's ticket, as a release or a request passes it to Redis. */

@@ -1,3 +1,4 @@
+// The only wait loop.
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'

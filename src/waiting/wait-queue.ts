@@ -1,3 +1,4 @@
+// The waiters of one client for one lock.
 import type { Clock } from '../util/clock.js'
 import { NameMap } from '../util/collections.js'
 import type { Inbox, TurnMessage } from './inbox.js'

@@ -1,3 +1,4 @@
+// One caller's wait: wake-up, deadline, abort.
 import { onAbort } from '../util/abort.js'
 import type { Clock } from '../util/clock.js'
 

@@ -1,3 +1,4 @@
+// Reference-counted subscriptions.
 import type { RedisPort } from '../adapters/port.js'
 import { isLasting } from '../delivery/replies.js'
 import { backoffMs } from '../util/backoff.js'

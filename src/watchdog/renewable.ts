@@ -1,3 +1,4 @@
+// What the watchdog renews.
 import type { ScriptCall } from '../lua/script.js'
 
 /** Something with a lease. */

@@ -1,3 +1,4 @@
+// Many renewals in one script.
 import { inBatches } from '../delivery/batch.js'
 import { isCrossSlot, isOutage, toArray, toInteger } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'

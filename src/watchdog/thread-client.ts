@@ -1,3 +1,4 @@
+// The client's side of the watchdog thread.
 import { Worker } from 'node:worker_threads'
 import { ConfigError } from '../errors.js'
 import type { Script } from '../lua/script.js'

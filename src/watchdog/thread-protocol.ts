@@ -1,3 +1,4 @@
+// Messages and memory that a client shares with its watchdog thread.
 import type { Script, ScriptCall } from '../lua/script.js'
 import type { RenewalTerms } from './renewer.js'
 

@@ -1,3 +1,4 @@
+// The watchdog thread's side: renews while the event loop is blocked.
 import type { RedisPort } from '../adapters/port.js'
 import { Scripts } from '../delivery/scripts.js'
 import type { Script, ScriptCall } from '../lua/script.js'

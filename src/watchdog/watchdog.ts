@@ -1,3 +1,4 @@
+// One timer: renews, expires, audits after a reconnect.
 import type { Scripts } from '../delivery/scripts.js'
 import type { Clock } from '../util/clock.js'
 import { DenseSet } from '../util/collections.js'

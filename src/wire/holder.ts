@@ -1,3 +1,4 @@
+// Format of a holder; owners.
 import { ConfigError } from '../errors.js'
 
 /**

@@ -1,3 +1,4 @@
+// Name mappers, names that hash to another slot.
 import { ConfigError } from '../errors.js'
 import { checkName } from '../util/validate.js'
 import { lockChannel } from './keys.js'

@@ -1,3 +1,4 @@
+// What Holdfast uses of any ioredis client, declared by structure.
 import { listenTogether } from '../../util/shared-listener.js'
 
 /** The options by which ioredis signs in. */

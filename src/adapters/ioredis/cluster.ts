@@ -1,3 +1,4 @@
+// A Cluster of ioredis as a port.
 import { ConfigError } from '../../errors.js'
 import { clearInterval, setInterval } from '../../util/real-time.js'
 import { addressesUnknown } from '../../util/unusual-servers.js'

@@ -1,3 +1,4 @@
+// holdfast/ioredis: an ioredis client as a port.
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
 import { lacksInfo } from '../../util/unusual-servers.js'

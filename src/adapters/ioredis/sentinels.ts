@@ -1,3 +1,4 @@
+// The Sentinels that an ioredis client uses, and what they say of its master.
 import { type SentinelAddress, type SentinelConnection, SentinelMasterStatus } from '../sentinel-master-status.js'
 import { end, type IoredisLike } from './client.js'
 

@@ -1,3 +1,4 @@
+// What Holdfast uses of any node-redis client, declared by structure.
 import { queueMicrotask } from '../../util/real-time.js'
 
 /** What Holdfast uses of any node-redis client. Declared by structure, so that our types do not need node-redis. */

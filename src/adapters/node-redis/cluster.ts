@@ -1,3 +1,4 @@
+// A cluster of node-redis as a port.
 import { addressesUnknown } from '../../util/unusual-servers.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'

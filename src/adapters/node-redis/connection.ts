@@ -1,3 +1,4 @@
+// A connection beside the user's client, with the same options.
 import { threadClock } from '../../util/clock.js'
 import { retry } from '../../util/retry.js'
 import { within } from '../../util/timeout.js'

@@ -1,3 +1,4 @@
+// holdfast/node-redis: a node-redis client as a port.
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
 import { warnOfRefusedSignIn } from '../connection-error.js'

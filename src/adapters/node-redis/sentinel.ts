@@ -1,3 +1,4 @@
+// A sentinel client of node-redis as a port.
 import { threadClock } from '../../util/clock.js'
 import { retry } from '../../util/retry.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'

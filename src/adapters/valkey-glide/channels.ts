@@ -1,3 +1,4 @@
+// Subscriptions of valkey-glide.
 import { sleep } from '../../util/sleep.js'
 import { PeriodicTask } from '../periodic-task.js'
 import type { PortEvents } from '../port.js'

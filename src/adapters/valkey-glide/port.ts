@@ -1,3 +1,4 @@
+// holdfast/valkey-glide: a GlideClient or GlideClusterClient as a port.
 import { ConfigError } from '../../errors.js'
 import { ownOptions } from '../../util/validate.js'
 import { keyIn, slotOf } from '../../wire/slots.js'

@@ -1,3 +1,4 @@
+// `holdfast demo`: a flash sale with the lock and without it.
 import { randomBytes } from 'node:crypto'
 import { exitCodeOf } from '../exit-codes.js'
 import { Terminal } from '../terminal.js'

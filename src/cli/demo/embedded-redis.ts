@@ -1,3 +1,4 @@
+// The Redis in memory as a server, for machines without redis-server.
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { ReplyError } from '../../testing/keyspace.js'

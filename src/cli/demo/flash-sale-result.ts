@@ -1,3 +1,4 @@
+// The result of one sale.
 import type { Visit } from './flash-sale-worker.js'
 
 /** The result of one sale. */

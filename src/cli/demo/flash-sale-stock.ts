@@ -1,3 +1,4 @@
+// The stock that the buyers share, in Redis.
 import type { Redis } from 'ioredis'
 
 /** If the demo is killed before it deletes its keys, they expire after this time. */

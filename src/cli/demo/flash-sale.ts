@@ -1,3 +1,4 @@
+// Runs one sale: starts the shop servers and collects what they sold.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

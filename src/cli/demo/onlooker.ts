@@ -1,3 +1,4 @@
+// Looks at who holds the lock of a sale, and who waits.
 import type { Redis } from 'ioredis'
 import { connect } from '../../connect.js'
 import type { LockInfo } from '../../fleet/lock-info.js'

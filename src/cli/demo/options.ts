@@ -1,3 +1,4 @@
+// The options of holdfast demo.
 import { checkRedisUrl } from '../../config/redis-url.js'
 import { messageOf } from '../../errors.js'
 import { parseCommandLine } from '../command-line.js'

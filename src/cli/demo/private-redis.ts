@@ -1,3 +1,4 @@
+// Starts a redis-server for the demo alone.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

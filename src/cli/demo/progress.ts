@@ -1,3 +1,4 @@
+// Shows the progress of a sale.
 import { colorOf, counted, grouped, type Terminal } from '../terminal.js'
 import type { Progress } from './flash-sale-worker.js'
 

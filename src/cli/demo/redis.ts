@@ -1,3 +1,4 @@
+// Chooses the Redis of the demo: given, private or embedded.
 import type { Redis } from 'ioredis'
 import { ioredisArguments, placeOf } from '../../config/redis-url.js'
 import { EXIT, Failure } from '../exit-codes.js'

@@ -1,3 +1,4 @@
+// Prints the result of the demo.
 import type { LockInfo } from '../../fleet/lock-info.js'
 import { tableOfLocks } from '../operate/list.js'
 import { counted, grouped, type Style, type Terminal } from '../terminal.js'

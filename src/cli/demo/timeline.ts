@@ -1,3 +1,4 @@
+// Draws who was inside the critical section, and when.
 import { colorOf, type Terminal } from '../terminal.js'
 import { type SaleResult, spanOf } from './flash-sale-result.js'
 import type { Visit } from './flash-sale-worker.js'

@@ -1,3 +1,4 @@
+// `holdfast doctor`: runs the checks and prints them.
 import { placeOf } from '../../config/redis-url.js'
 import { aclRule } from '../../doctor/acl.js'
 import { type Result, resultOf } from '../../doctor/check.js'

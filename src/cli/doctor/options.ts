@@ -1,3 +1,4 @@
+// The options of holdfast doctor.
 import { ROLES, type Role } from '../../doctor/acl.js'
 import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'

@@ -1,3 +1,4 @@
+// Findings as text and as JSON.
 import { GROUPS, type Result } from '../../doctor/check.js'
 import type { Status } from '../../doctor/finding.js'
 import { visible } from '../../util/visible.js'

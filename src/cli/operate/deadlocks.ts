@@ -1,3 +1,4 @@
+// `holdfast deadlocks`.
 import type { Cycle, Deadlocks } from '../../fleet/deadlocks.js'
 import { durationOf } from '../../util/duration-text.js'
 import { counted, type Terminal } from '../terminal.js'

@@ -1,3 +1,4 @@
+// A table of locks, for `holdfast ls` and `holdfast top`.
 import { countWaiters, type HolderStatus, type LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { clientIdOf } from '../../wire/holder.js'

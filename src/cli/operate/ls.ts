@@ -1,3 +1,4 @@
+// `holdfast ls`.
 import type { LockInfo } from '../../fleet/lock-info.js'
 import { isListed, sorted, summaryLine, summaryOf, tableOfLocks } from './list.js'
 import type { Session } from './view.js'

@@ -1,3 +1,4 @@
+// Runs a command for operators: ls, who, top, watch, unlock, deadlocks.
 import { createInterface } from 'node:readline/promises'
 import { ConfigError, LockError, messageOf } from '../../errors.js'
 import { connectTo } from '../connect.js'

@@ -1,3 +1,4 @@
+// The options of the commands for operators.
 import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'
 import { parseDuration } from '../run/duration.js'

@@ -1,3 +1,4 @@
+// Repeats a command until a signal arrives.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Session } from './view.js'
 

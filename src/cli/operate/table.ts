@@ -1,3 +1,4 @@
+// Columns of text.
 import type { Style, Terminal } from '../terminal.js'
 
 export interface Column {

@@ -1,3 +1,4 @@
+// `holdfast top`.
 import type { LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { clockTime } from './describe.js'

@@ -1,3 +1,4 @@
+// The addresses from which a lock is renewed, by MONITOR: `--trace`.
 import { DeploymentUnderTest } from '../../doctor/target.js'
 import { durationOf } from '../../util/duration-text.js'
 import { within } from '../../util/timeout.js'

@@ -1,3 +1,4 @@
+// `holdfast unlock`: asks, then breaks a lock.
 import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
 import { patienceFor } from '../../locks/breaking/interrupt.js'
 import { durationOf } from '../../util/duration-text.js'

@@ -1,3 +1,4 @@
+// What the commands for operators share: their client, terminal and options.
 import type { Deadlocks } from '../../fleet/deadlocks.js'
 import type { Hearing } from '../../fleet/lock-channels.js'
 import type { LockInfo } from '../../fleet/lock-info.js'

@@ -1,3 +1,4 @@
+// `holdfast watch`.
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { onAbort } from '../../util/abort.js'
 import { durationOf } from '../../util/duration-text.js'

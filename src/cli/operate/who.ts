@@ -1,3 +1,4 @@
+// `holdfast who`.
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { counted, grouped, type Terminal } from '../terminal.js'

@@ -1,3 +1,4 @@
+// The child process of holdfast run.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { messageOf } from '../../errors.js'
 import { EXIT, exitCodeOf } from '../exit-codes.js'

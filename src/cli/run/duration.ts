@@ -1,3 +1,4 @@
+// Durations on the command line, such as 30s.
 import { MAX_DURATION_MS } from '../../util/validate.js'
 import { UsageError } from '../exit-codes.js'
 

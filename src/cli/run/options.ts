@@ -1,3 +1,4 @@
+// The options of holdfast run.
 import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { ConfigError } from '../../errors.js'

@@ -1,3 +1,4 @@
+// `holdfast run`: runs a command with a lock held.
 import { isatty } from 'node:tty'
 import type { Client } from '../../client.js'
 import { LeaseLostError, LockError, messageOf } from '../../errors.js'

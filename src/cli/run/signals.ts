@@ -1,3 +1,4 @@
+// Passes SIGTERM and SIGINT on to the child process.
 import { isatty } from 'node:tty'
 import type { Command } from './command.js'
 

@@ -1,3 +1,4 @@
+// Opens a browser without showing the token to other users.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

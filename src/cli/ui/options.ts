@@ -1,3 +1,4 @@
+// The options of holdfast ui.
 import { isLoopback } from '../../dashboard/serve.js'
 import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'

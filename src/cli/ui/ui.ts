@@ -1,3 +1,4 @@
+// `holdfast ui`: serves the dashboard until it is interrupted.
 import { placeOf } from '../../config/redis-url.js'
 import { isLoopback, type ServedDashboard, serveDashboard } from '../../dashboard/serve.js'
 import { messageOf } from '../../errors.js'

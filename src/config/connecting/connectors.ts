@@ -1,3 +1,4 @@
+// How ioredis finds and opens a connection.
 import { setMaxListeners } from 'node:events'
 import { Socket } from 'node:net'
 import type { AbstractConnector } from 'ioredis'

@@ -1,3 +1,4 @@
+// Finds the master among servers.
 import { clearTimeout, monotonicNow, setTimeout } from '../../util/real-time.js'
 import type { Address } from '../address.js'
 import type { Deployment } from '../deployment.js'

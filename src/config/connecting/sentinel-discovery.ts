@@ -1,3 +1,4 @@
+// Finds the master through Sentinel.
 import { setMaxListeners } from 'node:events'
 import type { Redis } from 'ioredis'
 import { withoutSecrets } from '../../util/secrets.js'

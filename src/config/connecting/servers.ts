@@ -1,3 +1,4 @@
+// Opens ioredis for a configuration.
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { messageOf, notImported } from '../../errors.js'
 import { clearTimeout, setTimeout } from '../../util/real-time.js'

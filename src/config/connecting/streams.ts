@@ -1,3 +1,4 @@
+// Opens and authenticates a connection.
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { withoutSecrets } from '../../util/secrets.js'

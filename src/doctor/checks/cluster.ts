@@ -1,3 +1,4 @@
+// Checks the slots and nodes of a cluster.
 import { serverName } from '../../config/tls.js'
 import { within } from '../../util/timeout.js'
 import { SLOT_COUNT } from '../../wire/slots.js'

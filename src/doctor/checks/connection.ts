@@ -1,3 +1,4 @@
+// Checks the connection: latency, TLS, subscriptions.
 import { otherTags, WHO_RUNS_THIS } from '../../delivery/placement.js'
 import { sleep } from '../../util/sleep.js'
 import { turnQueueKey } from '../../wire/keys.js'

@@ -1,3 +1,4 @@
+// Says what the endpoint is, and what a failover will look like.
 import type { Check } from '../check.js'
 import { description, endpointOf, failoverOf, type Observation } from '../endpoint.js'
 import { isDenied, isReply, type Server } from '../server.js'

@@ -1,3 +1,4 @@
+// Says who holds the locks that were found, and whether they end.
 import { toArray } from '../../delivery/replies.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { processOf } from '../../locks/reporting/who-holds.js'

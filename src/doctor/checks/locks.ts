@@ -1,3 +1,4 @@
+// Takes and releases locks of every kind.
 import { messageOf, NotReplicatedError } from '../../errors.js'
 import { within } from '../../util/timeout.js'
 import { lockChannel } from '../../wire/keys.js'

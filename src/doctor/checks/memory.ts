@@ -1,3 +1,4 @@
+// Checks maxmemory and its eviction policy.
 import type { Check } from '../check.js'
 import { ALSO_IN_CONF, note, ok, problem, warning } from '../finding.js'
 import { size } from './server.js'

@@ -1,3 +1,4 @@
+// Checks what a restart keeps.
 import type { Check } from '../check.js'
 import { ALSO_IN_CONF, note, ok, problem, warning } from '../finding.js'
 import type { Server } from '../server.js'

@@ -1,3 +1,4 @@
+// Checks replicas and their acknowledgements.
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
 import { isDenied, type Server } from '../server.js'

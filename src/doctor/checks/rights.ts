@@ -1,3 +1,4 @@
+// Checks the ACL of the user.
 import { fencingTokenKey, forcedKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
 import {
   CLIENT_COMMANDS,

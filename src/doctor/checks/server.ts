@@ -1,3 +1,4 @@
+// Checks the version and product of the server.
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
 import { productOf } from '../products.js'

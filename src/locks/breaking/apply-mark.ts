@@ -1,3 +1,4 @@
+// The holder's side of a forced release: reads marks, interrupts the holds that they name.
 import { sleep } from '../../util/sleep.js'
 import { inspectHolder } from '../inspection.js'
 import type { Lease, LeaseContext } from '../lease.js'

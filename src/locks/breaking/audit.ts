@@ -1,3 +1,4 @@
+// Which locks were forced, by whom and why.
 import { isLasting, toWords } from '../../delivery/replies.js'
 import { forcedRecord } from '../../lua/generated.js'
 import { auditFailed } from '../../warnings.js'

@@ -1,3 +1,4 @@
+// unlock() of a hold that was lost: says who forced it.
 import type { LeaseLostError } from '../../errors.js'
 import type { Context } from '../context.js'
 import type { Hold } from '../hold.js'

@@ -1,3 +1,4 @@
+// forceUnlock(): frees whoever holds the lock, each by name, at once.
 import { WrongTypeError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { inspect } from '../inspection.js'

@@ -1,3 +1,4 @@
+// The holder's side of a forced release: ends a lease when its work has ended, or the grace is over.
 import type { LateCopies } from '../../delivery/late-copies.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Context, Section } from '../context.js'

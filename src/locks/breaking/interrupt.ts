@@ -1,3 +1,4 @@
+// forceUnlock({ holder }): marks a holder, notifies it, waits until it has released the lock.
 import { publish } from '../../delivery/publish.js'
 import { toInteger } from '../../delivery/replies.js'
 import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../../errors.js'

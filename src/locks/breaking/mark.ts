@@ -1,3 +1,4 @@
+// The mark beside a lock: which holder has to give it up.
 import { toArray, toInteger } from '../../delivery/replies.js'
 import { forcedMark, forcedWithdraw } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'

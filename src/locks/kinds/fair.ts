@@ -1,3 +1,4 @@
+// First come, first served, by a queue in Redis; giving up a place.
 import { fairLockAcquire, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fairChannelPrefix, fairDeadlines, fairQueue, UNLOCK_MESSAGE } from '../../wire/keys.js'

@@ -1,3 +1,4 @@
+// Locks on values in a group.
 import { toWords } from '../../delivery/replies.js'
 import { ConfigError } from '../../errors.js'
 import {

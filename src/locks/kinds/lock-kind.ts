@@ -1,3 +1,4 @@
+// What differs between kinds of locks.
 import { ConfigError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'

@@ -1,3 +1,4 @@
+// Plain locks, re-entrant or not.
 import { toInteger, toWords } from '../../delivery/replies.js'
 import {
   lockAcquire,

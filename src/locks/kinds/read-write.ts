@@ -1,3 +1,4 @@
+// What is special about both sides of a read-write lock.
 import { toWords } from '../../delivery/replies.js'
 import {
   readLockAcquire,

@@ -1,3 +1,4 @@
+// Polls, without pub/sub.
 import { ConfigError } from '../../errors.js'
 import { lockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'

@@ -1,3 +1,4 @@
+// The lock of SET NX PX, as other libraries have it.
 import {
   stringLockAcquire,
   stringLockAdopt,

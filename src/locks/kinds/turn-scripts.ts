@@ -1,3 +1,4 @@
+// Chooses between scripts with and without the turn queue.
 import type { ScriptCall } from '../../lua/script.js'
 import { turnQueueRefused } from '../../warnings.js'
 import type { Context } from '../context.js'

@@ -1,3 +1,4 @@
+// Notices holds that the program dropped without unlock().
 import { monotonicNow } from '../../util/real-time.js'
 import { holdDropped } from '../../warnings.js'
 import type { Context } from '../context.js'

@@ -1,3 +1,4 @@
+// Reports a wait that takes long.
 import type { WaitDetails } from '../../holder-info.js'
 import type { Context, LongWaitDetails } from '../context.js'
 import type { ObservedRequest } from './observation.js'

@@ -1,3 +1,4 @@
+// The holds that a client has lost in the last hour.
 const PERIOD_MS = 3_600_000
 /** So many are remembered. */
 const MOST = 1_000

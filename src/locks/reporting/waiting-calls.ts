@@ -1,3 +1,4 @@
+// Register of the open clients and of the waiting calls of this process.
 import type { Context } from '../context.js'
 import type { Hold } from '../hold.js'
 import type { Lease, LeaseContext } from '../lease.js'

@@ -1,3 +1,4 @@
+// Who holds a lock, in words: by whom, since when, and whether it is a deadlock.
 import { toInteger } from '../../delivery/replies.js'
 import type { KnownHolder, WaitDetails } from '../../holder-info.js'
 import { defined } from '../../util/defined.js'
