@@ -101,10 +101,12 @@ export const CLIENT_OPTIONS = {
   inspection: checkInspection,
 } satisfies { [Name in keyof Required<ClientOptions>]: (path: string, value: unknown) => ClientOptions[Name] }
 
-type CheckedOptions = { readonly [Name in keyof typeof CLIENT_OPTIONS]: ReturnType<(typeof CLIENT_OPTIONS)[Name]> }
+export type CheckedClientOptions = {
+  readonly [Name in keyof typeof CLIENT_OPTIONS]: ReturnType<(typeof CLIENT_OPTIONS)[Name]>
+}
 
 /** @throws {ConfigError} an option cannot work */
-export function checkClientOptions(options: ClientOptions): CheckedOptions {
+export function checkClientOptions(options: ClientOptions): CheckedClientOptions {
   const own = ownOptions(options, CLIENT_OPTIONS) as Record<string, unknown>
   return Object.fromEntries(
     Object.entries(CLIENT_OPTIONS).map(([name, check]) => [name, check(name, own[name])]),

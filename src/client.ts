@@ -1,12 +1,8 @@
 // Client: creates locks and synchronizers.
 import type { RedisPort } from './adapters/port.js'
+import { type ContextOwner, newContext, type Seams } from './client-context.js'
 import { ClientEmitter } from './client-events.js'
 import { type ClientOptions, checkClientOptions } from './client-options.js'
-import { BackgroundRetries } from './delivery/background-retries.js'
-import { Durability } from './delivery/durability.js'
-import { IdempotencyKeys } from './delivery/idempotency.js'
-import { Replication } from './delivery/replica-acks.js'
-import { Scripts } from './delivery/scripts.js'
 import { ConfigError } from './errors.js'
 import { Fleet, type InspectOptions, type ListOptions } from './fleet/fleet.js'
 import type { LockInfo } from './fleet/lock-info.js'
@@ -23,39 +19,26 @@ import { NON_REENTRANT, REENTRANT } from './locks/kinds/plain.js'
 import { SpinKind, type SpinLockOptions } from './locks/kinds/spin.js'
 import { STRING } from './locks/kinds/string.js'
 import { KINDS, type NamedKindId } from './locks/kinds/table.js'
-import type { Lease, LeaseContext } from './locks/lease.js'
-import { LeaseRegistry } from './locks/lease-registry.js'
+import type { LeaseContext } from './locks/lease.js'
 import { Lock } from './locks/lock.js'
 import { getMultiLock } from './locks/multi-lock.js'
 import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
 import { ReadWriteLock } from './locks/read-write-lock.js'
-import { commandFailed, renewalEnded, warned } from './locks/reporting/observation.js'
-import { RecentLosses } from './locks/reporting/recent-losses.js'
+import { warned } from './locks/reporting/observation.js'
 import { clientClosed, clientOpened } from './locks/reporting/waiting-calls.js'
 import { checkNames } from './locks/with-lock.js'
 import { type CloseOptions, closeOnSignals, Shutdown, type SignalOptions } from './shutdown.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
 import { Semaphore } from './synchronizers/semaphore.js'
-import { type Clock, SystemClock } from './util/clock.js'
-import { DenseSet } from './util/collections.js'
-import { type Random, systemRandom } from './util/random.js'
+import { SystemClock } from './util/clock.js'
+import { systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
-import { Inbox } from './waiting/inbox.js'
-import { WaitQueues } from './waiting/wait-queue.js'
-import { Wakeups } from './waiting/wakeups.js'
-import { crossSlotRefused, renewalRefused, severalServers, subscriptionRefused } from './warnings.js'
+import { renewalRefused, subscriptionRefused } from './warnings.js'
 import { ThreadClient, type ThreadSeams, type ThreadTerms } from './watchdog/thread-client.js'
-import { Watchdog } from './watchdog/watchdog.js'
-import { markedId, Owners } from './wire/holder.js'
+import { markedId } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
-
-/** @internal What unit tests and the simulator replace. */
-export interface Seams {
-  clock: Clock
-  random: Random
-}
 
 /**
  * Creates locks and synchronizers. Each client has its own id, as each Redisson instance does. One client per process and
@@ -98,7 +81,7 @@ export class Client extends ClientEmitter {
       batchSize: checked.lockWatchdogBatchSize,
       commandTimeoutMs: checked.commandTimeoutMs,
     }
-    this.#context = this.#newContext(checked, clock, random)
+    this.#context = newContext(port, checked, { clock, random }, this.#asOwner())
     clientOpened(this.#context)
     this.fleet = new Fleet(
       this.#context,
@@ -106,8 +89,6 @@ export class Client extends ClientEmitter {
       () => this.#presence?.info,
     )
     const { scripts, replication, watchdog, wakeups } = this.#context
-    scripts.onError = (error) => commandFailed(this.id, error)
-    watchdog.onRenewal = (lease, result) => renewalEnded(lease as Lease, result)
     if (checked.inspection) this.#presence = new Presence(this.#context, checked.inspection)
     port.listen({
       confirmsGrants: replication.isWanted,
@@ -420,7 +401,7 @@ export class Client extends ClientEmitter {
         seams,
       )
       await threadClient.start()
-      watchdog.threadClient = threadClient
+      watchdog.useThread(threadClient)
     } catch (error) {
       await this.close()
       throw error
@@ -433,62 +414,14 @@ export class Client extends ClientEmitter {
     return this.#port.isCluster ? checkSlots(key, noun) : key
   }
 
-  #newContext(checked: ReturnType<typeof checkClientOptions>, clock: Clock, random: Random): LeaseContext {
-    const { lockWatchdogTimeoutMs, lockWatchdogBatchSize, commandTimeoutMs } = checked
-    const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
-    const onReleased = (): void => this.#shutdown.released()
-    const scripts = new Scripts(
-      this.#port,
-      clock,
-      commandTimeoutMs,
-      (error) => this.#warn(crossSlotRefused(error)),
-      () => this.#warn(severalServers()),
-    )
-    const replication = new Replication(
-      clock,
-      scripts,
-      (checked.checkLockSyncedSlaves ?? this.#port.isReplicated) ? checked.slavesSyncTimeoutMs : undefined,
-      (warning) => this.#warn(warning),
-      checked.checkLockFsynced ? new Durability(scripts, commandTimeoutMs) : undefined,
-    )
-    const onRenewed = (key: string): void => replication.checkMaster(key)
-    const wakeups = new Wakeups(this.#port, clock, random, (channel, error) =>
-      this.#subscriptionRefused(channel, error),
-    )
-    const inbox = new Inbox(this.id, wakeups)
+  #asOwner(): ContextOwner {
     return {
-      ...checked,
-      watchdogTimeoutMs: lockWatchdogTimeoutMs,
-      keepsStacks: checked.inspection !== false && checked.inspection.stacks,
-      clientId: this.id,
-      owners: new Owners(),
-      clock,
-      random,
-      scripts,
-      wakeups,
-      inbox,
-      waitQueues: new WaitQueues(clock, wakeups, inbox),
-      watchdog: new Watchdog(
-        clock,
-        random,
-        scripts,
-        lockWatchdogTimeoutMs,
-        onRefused,
-        lockWatchdogBatchSize,
-        onRenewed,
-      ),
-      backgroundRetries: new BackgroundRetries(clock, random, scripts),
-      idempotencyKeys: new IdempotencyKeys(clock, this.id, scripts, commandTimeoutMs),
-      replication,
-      leases: new LeaseRegistry<Lease>(onReleased),
-      attempts: new DenseSet(),
-      hasTurnQueue: !scripts.isCluster,
-      sections: new DenseSet(onReleased),
-      recentLosses: new RecentLosses(),
-      assertOpen: (lockName) => this.#shutdown.assertOpen(lockName),
-      assertUsable: (lockName) => this.#shutdown.assertUsable(lockName),
+      id: this.id,
+      shutdown: this.#shutdown,
+      presence: () => this.#presence,
+      subscriptionRefused: (channel, error) => this.#subscriptionRefused(channel, error),
       hasListeners: (event) => this.listenerCount(event) > 0,
-      emit: (event, ...details) => this.#emit(event, details),
+      emit: (event, details) => this.#emit(event, details),
     }
   }
 

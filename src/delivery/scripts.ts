@@ -21,6 +21,15 @@ const MAX_ALONE = 64
 /** How often to send again what arrives too late. */
 const MOST_SENDS = 3
 
+export interface ScriptHooks {
+  /** Once, if Redis refuses keys of different slots although it looked like a single server. */
+  onCrossSlot?(error: unknown): void
+  /** Once, if keys turn out to be on several servers although it looked like a single one. */
+  onSeveralServers?(): void
+  /** A call failed. */
+  onError?(error: unknown): void
+}
+
 /**
  * Runs scripts: EVALSHA, EVAL after NOSCRIPT, and in any case an outcome within the command timeout.
  *
@@ -31,12 +40,10 @@ const MOST_SENDS = 3
 export class Scripts {
   /** Counts reconnects of the command connection: at each the Redis client may have sent a command twice. */
   reconnects = 0
-  /** Called with the error of each call that fails. */
-  onError: ((error: unknown) => void) | undefined
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #timeoutMs: number
-  readonly #onCrossSlot: (error: unknown) => void
+  readonly #hooks: ScriptHooks
   readonly #clocks: RedisClocks
   /** Undefined if keys are certainly on one server, or go by their slots. */
   readonly #placement: Placement | undefined
@@ -50,25 +57,19 @@ export class Scripts {
   #alone: string[] = []
   #onIdle: (() => void) | undefined
 
-  /**
-   * @param onCrossSlot  called once, if Redis refuses keys of different slots although it looked like a single server
-   * @param onSeveralServers  called once, if keys turn out to be on several servers although it looked like a single one
-   */
-  constructor(
-    port: RedisPort,
-    clock: Clock,
-    timeoutMs: number,
-    onCrossSlot: (error: unknown) => void = () => {},
-    onSeveralServers: () => void = () => {},
-  ) {
+  constructor(port: RedisPort, clock: Clock, timeoutMs: number, hooks: ScriptHooks = {}) {
     this.#port = port
     if (!port.isCluster && !port.isOneServer) {
       const askMs = Math.min(timeoutMs, LEARN_MS)
-      this.#placement = new Placement((command, key) => this.ask(command, key, askMs), clock, onSeveralServers)
+      this.#placement = new Placement(
+        (command, key) => this.ask(command, key, askMs),
+        clock,
+        () => hooks.onSeveralServers?.(),
+      )
     }
     this.#clock = clock
     this.#timeoutMs = timeoutMs
-    this.#onCrossSlot = onCrossSlot
+    this.#hooks = hooks
     this.admission = new Admission(clock)
     this.#clocks = new RedisClocks(clock, async (key) =>
       this.learnTime(key, toInteger(await this.run(timeRead(key))) as number),
@@ -334,7 +335,7 @@ export class Scripts {
         if (callers.length > 1 && (isCrossSlot(error) || isErrorOf(error, 'NOPERM', BAD_SCRIPT)))
           return void this.#sendEach(callers, timeoutMs)
         this.#finished(callers.length)
-        this.onError?.(error)
+        this.#hooks.onError?.(error)
         batch.reject(error)
       },
     )
@@ -370,7 +371,7 @@ export class Scripts {
   #stopCombiningSlots(error: unknown): void {
     if (this.#goesBySlot) return
     this.#isCrossSlotRefused = true
-    this.#onCrossSlot(error)
+    this.#hooks.onCrossSlot?.(error)
   }
 
   #finished(calls: number): void {

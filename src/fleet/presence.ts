@@ -4,6 +4,7 @@ import { isErrorOf } from '../delivery/replies.js'
 import { toError } from '../errors.js'
 import { ForcedMarks } from '../locks/breaking/apply-mark.js'
 import { readNotice } from '../locks/breaking/mark.js'
+import type { RecordedClient } from '../locks/context.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { inspectionRefused } from '../warnings.js'
 import { clientInfo, type Inspection } from './client-info.js'
@@ -53,11 +54,6 @@ export class Presence {
     this.#context = context
     this.#options = options
     this.#forcedMarks = new ForcedMarks(context)
-    context.wakeups.onFirst = () => this.start()
-    context.watchdog.onTick = () => this.#tick()
-    context.inbox.onMessage = (text) => this.#receive(text)
-    context.ownInfo = () => this.info
-    context.recordOf = (id, timeoutMs) => askRecord(context.scripts, id, timeoutMs)
   }
 
   /** How this client describes itself. */
@@ -65,7 +61,12 @@ export class Presence {
     return this.#info ?? clientInfo(this.#context.clientId, this.#options)
   }
 
-  /** Idempotent. */
+  /** What another client has recorded of itself. */
+  async recordOf(clientId: string, timeoutMs: number): Promise<RecordedClient | undefined> {
+    return this.#isOver ? undefined : await askRecord(this.#context.scripts, clientId, timeoutMs)
+  }
+
+  /** When the first channel has been subscribed to: from then on there is a connection for messages. Idempotent. */
   start(): void {
     if (this.#info || this.#isOver) return
     this.#info = clientInfo(this.#context.clientId, this.#options)
@@ -92,7 +93,6 @@ export class Presence {
 
   #end(): void {
     this.#isOver = true
-    this.#context.recordOf = undefined
     this.#cancelRefresh?.()
     if (!this.#info) return
     const { inbox, scripts, clientId, commandTimeoutMs } = this.#context
@@ -101,7 +101,8 @@ export class Presence {
     deleteRecord(scripts, clientId, Math.min(LAST_MS, commandTimeoutMs)).catch(() => {})
   }
 
-  #tick(): void {
+  /** Renewals are due, every third of the lease while something is held. */
+  tick(): void {
     if (this.#isOver) return
     const long = this.#longState()
     if (!this.#info) {
@@ -131,7 +132,8 @@ export class Presence {
     })
   }
 
-  #receive(text: string): void {
+  /** A message for the inbox that is an object in JSON. */
+  receive(text: string): void {
     if (this.#isOver || text.length > MAX_REPLY_BYTES) return
     const marked = readNotice(text)
     if (marked) this.#forcedMarks.notified(marked)

@@ -9,7 +9,6 @@ import type { Attempt, Outcome } from '../waiting/wait-loop.js'
 import type { Caller } from '../waiting/waiter.js'
 import type { Hold, HoldTerms } from './hold.js'
 import type { AcquireRequest, Grant } from './kinds/lock-kind.js'
-import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 import type { Lease } from './lease.js'
 import type { LockAttempt } from './lease-registry.js'
 
@@ -76,7 +75,7 @@ export class Acquisition implements Attempt<Hold> {
     let isGranted = false
     try {
       const route = replication.isWanted ? replication.routeTo(lockName) : undefined
-      const inTurn = turn && turnQueueOf(context, kind)?.acquire?.(this.#asked, turn)
+      const inTurn = turn && context.turnQueues.of(kind)?.acquire?.(this.#asked, turn)
       const sent = inTurn ? this.#runInTurn(inTurn) : scripts.run(kind.acquire(this.#asked), undefined, this.#onSent)
       const reply = kind.parseReply(await sent, lockName)
       // Force-unlocked since: the lock is free, or was for a moment.
@@ -124,7 +123,7 @@ export class Acquisition implements Attempt<Hold> {
   #runInTurn(inTurn: ScriptCall): Promise<unknown> {
     const { context, kind } = this.#lease
     const run = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, this.#onSent)
-    return runInTurnQueue(context, inTurn, () => kind.acquire(this.#asked), run)
+    return context.turnQueues.run(inTurn, () => kind.acquire(this.#asked), run)
   }
 
   readonly #onSent = (at: number): void => {

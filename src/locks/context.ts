@@ -14,6 +14,7 @@ import type { Wakeups } from '../waiting/wakeups.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
 import type { Hold, HoldingClient } from './hold.js'
+import type { TurnQueues } from './kinds/turn-queues.js'
 import type { RecentLosses } from './reporting/recent-losses.js'
 
 /** What a client provides to its locks and synchronizers. */
@@ -29,8 +30,7 @@ export interface Context extends HoldingClient {
   readonly backgroundRetries: BackgroundRetries
   readonly idempotencyKeys: IdempotencyKeys
   readonly replication: Replication
-  /** Whether clients may queue in Redis: not in a cluster, and not if an ACL forbids it. */
-  hasTurnQueue: boolean
+  readonly turnQueues: TurnQueues
   /** Work in progress under permits that have no holder in Redis, and elections. */
   readonly sections: DenseSet<Section>
   readonly recentLosses: RecentLosses
@@ -44,9 +44,9 @@ export interface Context extends HoldingClient {
   readonly warnAfterMs: number | undefined
   readonly waitTimeMs: number | undefined
   /** How this client describes itself. Undefined: it does not. */
-  ownInfo?: (() => ClientInfo) | undefined
-  /** Reads what another client has recorded of itself. Undefined: this client takes no part in that. */
-  recordOf?: ((clientId: string, timeoutMs: number) => Promise<RecordedClient | undefined>) | undefined
+  ownInfo(): ClientInfo | undefined
+  /** Reads what another client has recorded of itself. Undefined: nothing, or this client takes no part in that. */
+  recordOf(clientId: string, timeoutMs: number): Promise<RecordedClient | undefined>
   /** How often, and for how long, ms, a lock may be handed off inside the client before other clients get a turn. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number

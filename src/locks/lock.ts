@@ -13,7 +13,6 @@ import { type ForceUnlockOptions, type ForceUnlockResult, forceRelease } from '.
 import { Hold, type HoldTerms } from './hold.js'
 import { asLockError, inspect } from './inspection.js'
 import { fieldOf, type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
-import { turnQueueOf } from './kinds/turn-scripts.js'
 import { Lease, type LeaseContext } from './lease.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './ownership.js'
@@ -279,7 +278,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   ): Wait<Hold> {
     const { context, kind, name: lockName } = this
     const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal } = request
-    const turnQueue = turnQueueOf(context, kind)
+    const turnQueue = context.turnQueues.of(kind)
     return {
       lockName,
       attempt,

@@ -8,7 +8,6 @@ import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
-import { runInTurnQueue, turnQueueOf } from './kinds/turn-scripts.js'
 
 /** How long the release that follows the last copy may take, ms. */
 const LAST_RELEASE_MS = 1_000
@@ -54,8 +53,8 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
     return kind.release(lockName, holder)
   }
   try {
-    const withTurnQueue = turnQueueOf(context, kind)?.release(lockName, holder, queue?.ticketForRelease(handOffs > 0))
-    const receivers = await runInTurnQueue(context, withTurnQueue, withoutTurnQueue, run)
+    const withTurnQueue = context.turnQueues.of(kind)?.release(lockName, holder, queue?.ticketForRelease(handOffs > 0))
+    const receivers = await context.turnQueues.run(withTurnQueue, withoutTurnQueue, run)
     if (receivers === -1) context.emit('warning', publishRefused(lockName))
     const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
     return { receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined }
@@ -108,7 +107,7 @@ interface Abandoned extends Pick<Releasable, 'context' | 'kind' | 'lockName' | '
 /** Frees a lock in the background. */
 export function releaseInBackground({ context, kind, lockName, holder, leaseEndsAt, copies }: Abandoned): void {
   const withoutTurnQueue = kind.release(lockName, holder)
-  const call = turnQueueOf(context, kind)?.release(lockName, holder) ?? withoutTurnQueue
+  const call = context.turnQueues.of(kind)?.release(lockName, holder) ?? withoutTurnQueue
   const untilAt = Math.max(leaseEndsAt, copies.until + LAST_RELEASE_MS)
   void context.backgroundRetries.retryInBackground(call, untilAt, copies.until, withoutTurnQueue)
 }

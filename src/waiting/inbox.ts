@@ -16,18 +16,19 @@ export interface Ticket {
  * the client has any ticket, and while it is kept open.
  */
 export class Inbox {
-  /** Called with each message that is an object in JSON. */
-  onMessage: ((text: string) => void) | undefined
   readonly #clientId: string
   readonly #wakeups: Wakeups
   readonly #listeners = new Map<string, (message: TurnMessage) => void>()
   #subscription: Subscription | undefined
+  readonly #onMessage: (text: string) => void
   #issued = 0
   #isKeptOpen = false
 
-  constructor(clientId: string, wakeups: Wakeups) {
+  /** @param onMessage  called with each message that is an object in JSON */
+  constructor(clientId: string, wakeups: Wakeups, onMessage: (text: string) => void = () => {}) {
     this.#clientId = clientId
     this.#wakeups = wakeups
+    this.#onMessage = onMessage
   }
 
   get isLive(): boolean {
@@ -90,7 +91,7 @@ export class Inbox {
       return
     }
     if (text.startsWith('{')) {
-      this.onMessage?.(text)
+      this.#onMessage(text)
       return
     }
     const [message, number = ''] = text.split(' ', 2)

@@ -38,6 +38,13 @@ export interface Subscription {
   leave(): void
 }
 
+export interface WakeupHooks {
+  /** Once, when the first channel has been subscribed to: from then on there is a connection for messages. */
+  onFirst?(): void
+  /** Redis denies a subscription (an ACL): its waiters poll instead. */
+  onRefused(channel: string, error: unknown): void
+}
+
 /**
  * Wake-ups by pub/sub. Subscriptions are reference-counted: one SUBSCRIBE for a channel however many listeners it has, and
  * one UNSUBSCRIBE when the last one leaves. A listener is called for each message, and, because messages may have been
@@ -45,20 +52,18 @@ export interface Subscription {
  * SUBSCRIBE is a refusal only if it lasts, as NOPERM does; after any other it is tried again.
  */
 export class Wakeups {
-  /** Called once, when the first channel has been subscribed to: from then on there is a connection for messages. */
-  onFirst: (() => void) | undefined
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #random: Random
-  readonly #onRefused: (channel: string, error: unknown) => void
+  readonly #hooks: WakeupHooks
+  #hasOpened = false
   readonly #channels = new Map<string, Channel>()
 
-  /** @param onRefused  called when Redis denies a subscription (an ACL): its waiters poll instead */
-  constructor(port: RedisPort, clock: Clock, random: Random, onRefused: (channel: string, error: unknown) => void) {
+  constructor(port: RedisPort, clock: Clock, random: Random, hooks: WakeupHooks) {
     this.#port = port
     this.#clock = clock
     this.#random = random
-    this.#onRefused = (channel, error) => onRefused(channel, withoutSecrets(error))
+    this.#hooks = hooks
   }
 
   isListening(name: string): boolean {
@@ -115,9 +120,8 @@ export class Wakeups {
       cancelRetry: () => {},
     }
     this.#channels.set(name, channel)
-    const { onFirst } = this
-    this.onFirst = undefined
-    if (onFirst) queueMicrotask(onFirst)
+    if (!this.#hasOpened) queueMicrotask(() => this.#hooks.onFirst?.())
+    this.#hasOpened = true
     this.#subscribe(name, channel)
     return channel
   }
@@ -145,7 +149,7 @@ export class Wakeups {
     channel.isSubscribed = false
     if (isLasting(error)) {
       channel.isRefused = true
-      this.#onRefused(name, error)
+      this.#hooks.onRefused(name, withoutSecrets(error))
       wakeAll(channel)
     } else if (!channel.isSubscribing) {
       const delayMs = backoffMs(failures, RETRY_MS.least, RETRY_MS.most, this.#random)

@@ -8,23 +8,34 @@ import type { Watched } from './renewable.js'
 import { Renewer } from './renewer.js'
 import type { ThreadClient } from './thread-client.js'
 
-/** Redisson's default of `lockWatchdogBatchSize`. */
-const BATCH_SIZE = 100
+export interface WatchdogTerms {
+  /** Lease of a hold without `leaseTimeMs`, ms. */
+  readonly leaseTimeMs: number
+  /** How many leases one script call renews. */
+  readonly batchSize: number
+}
+
+export interface WatchdogHooks {
+  /** Redis rejected a renewal, and it is not that it cannot serve now. */
+  onRefused(error: unknown): void
+  /** A script call renewed something. @param key  one of its keys */
+  onRenewed(key: string): void
+  /** The outcome of each renewal, before the lease knows it. */
+  onRenewal(lease: Watched, result: 'renewed' | 'gone' | 'failed'): void
+  /** Renewals are due: every third of the lease while something is held. */
+  onTick(): void
+}
 
 /**
  * Renews the leases of one client and ends holds at their deadlines, with one timer: it fires every third of the watchdog's
  * lease to renew, and at the earliest deadline of a hold to end it, even if Redis is unreachable.
  */
 export class Watchdog {
-  /** The watchdog thread, if the client uses it: it renews while this event loop is blocked. */
-  threadClient: ThreadClient | undefined
-  /** Called with the outcome of each renewal, before the lease knows it. */
-  onRenewal: ((lease: Watched, result: 'renewed' | 'gone' | 'failed') => void) | undefined
+  #threadClient: ThreadClient | undefined
   /** How late the timer fired the last time, ms. */
   delayMs = 0
-  /** Called when renewals are due, every third of the lease while something is held. */
-  onTick: (() => void) | undefined
   readonly #clock: Clock
+  readonly #hooks: WatchdogHooks
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
   readonly #watched = new DenseSet<Watched>()
@@ -34,26 +45,24 @@ export class Watchdog {
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
 
-  /**
-   * @param onRefused  called for each renewal that Redis rejects, unless it cannot serve now
-   * @param onRenewed  called for each script call that renewed something, with one of its keys
-   */
-  constructor(
-    clock: Clock,
-    random: Random,
-    scripts: Scripts,
-    leaseTimeMs: number,
-    onRefused: (error: unknown) => void = () => {},
-    batchSize = BATCH_SIZE,
-    onRenewed: (key: string) => void = () => {},
-  ) {
+  constructor(clock: Clock, random: Random, scripts: Scripts, terms: WatchdogTerms, hooks: WatchdogHooks) {
     this.#clock = clock
-    this.#periodMs = leaseTimeMs / 3
-    const terms = { periodMs: this.#periodMs, batchSize }
+    this.#hooks = hooks
+    this.#periodMs = terms.leaseTimeMs / 3
+    const { onRefused, onRenewed, onRenewal } = hooks
     const isWanted = (one: Watched): boolean => this.#watched.has(one)
-    this.#renewer = new Renewer(clock, random, scripts, terms, isWanted, onRefused, onRenewed, (lease, result) =>
-      this.onRenewal?.(lease, result),
-    )
+    const renewals = { periodMs: this.#periodMs, batchSize: terms.batchSize }
+    this.#renewer = new Renewer(clock, random, scripts, renewals, isWanted, onRefused, onRenewed, onRenewal)
+  }
+
+  /** The watchdog thread, if the client uses it: it renews while this event loop is blocked. */
+  get threadClient(): ThreadClient | undefined {
+    return this.#threadClient
+  }
+
+  /** From now on that thread renews, too; undefined: none does. */
+  useThread(threadClient: ThreadClient | undefined): void {
+    this.#threadClient = threadClient
   }
 
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
@@ -85,7 +94,7 @@ export class Watchdog {
 
   /** The same for a hold that needed no command, as after a hand-off. */
   inspect(lease: Watched): void {
-    this.threadClient?.watch(lease)
+    this.#threadClient?.watch(lease)
     this.#wakeBy(Math.min(this.#nextRenewalAt, lease.inspect(this.#clock.now())))
   }
 
@@ -95,7 +104,7 @@ export class Watchdog {
    */
   forget(lease: Watched): boolean {
     this.#watched.delete(lease)
-    const mayBeRenewed = this.threadClient?.forget(lease) ?? false
+    const mayBeRenewed = this.#threadClient?.forget(lease) ?? false
     if (this.#watched.size === 0) this.#stopTimer()
     return mayBeRenewed
   }
@@ -116,7 +125,7 @@ export class Watchdog {
       // A fixed rate, however long the renewals take; missed ticks are skipped.
       this.#renewNextAt(Math.max(this.#nextRenewalAt + this.#periodMs, now + this.#periodMs / 2))
       void this.#renewer.renew([...this.#watched].filter(isRenewed))
-      this.onTick?.()
+      this.#hooks.onTick()
     }
     next = Math.min(next, this.#nextRenewalAt)
     if (this.#watched.size > 0) this.#wakeBy(next)
@@ -131,7 +140,7 @@ export class Watchdog {
 
   #renewNextAt(at: number): void {
     this.#nextRenewalAt = at
-    this.threadClient?.heartbeat(at)
+    this.#threadClient?.heartbeat(at)
   }
 
   #wakeBy(at: number): void {

@@ -128,7 +128,7 @@ export class WaitBench {
   #newTools(): WaitTools {
     const { clock, port } = this
     const random: Random = { uuid: () => 'id', fraction: () => this.fraction }
-    const wakeups = new Wakeups(port, clock, random, (channel) => this.refused.push(channel))
+    const wakeups = new Wakeups(port, clock, random, { onRefused: (channel) => this.refused.push(channel) })
     port.listen({
       reconnected: () => {},
       subscriptionLost: (name) => wakeups.subscriptionLost(name),

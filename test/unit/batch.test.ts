@@ -40,7 +40,7 @@ describe('a batch of calls', () => {
       listen: () => {},
       close: async () => {},
     }
-    scripts = new Scripts(port, clock, TIMEOUT_MS, (error) => crossSlot.push(error))
+    scripts = new Scripts(port, clock, TIMEOUT_MS, { onCrossSlot: (error) => crossSlot.push(error) })
     scripts.learnTime('a', clock.now())
   })
 

@@ -237,7 +237,7 @@ describe('a lease that the watchdog thread renews, too', () => {
       heartbeat: () => {},
       close: async () => {},
     }
-    watchdog.threadClient = client as ThreadClient
+    watchdog.useThread(client as ThreadClient)
   }
 
   it('is followed by one of another owner, which a renewal on its way cannot extend', async () => {

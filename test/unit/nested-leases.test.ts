@@ -251,9 +251,9 @@ describe('what an outer hold has of a nested one', () => {
     }
     bench.clock.block(WATCHDOG_MS - 1_000)
     bench.redis.execute(['PEXPIRE', 'a', String(WATCHDOG_MS)])
-    watchdog.threadClient = thread as ThreadClient
+    watchdog.useThread(thread as ThreadClient)
     await inner.unlock()
-    watchdog.threadClient = undefined
+    watchdog.useThread(undefined)
     await bench.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
     bench.assertSafe(outer)
     await outer.unlock()

@@ -37,7 +37,7 @@ describe('keys of different names', () => {
     const onSeveral = (): void => {
       areSeveral++
     }
-    scripts = new Scripts(port, clock, 3_000, () => {}, onSeveral)
+    scripts = new Scripts(port, clock, 3_000, { onSeveralServers: onSeveral })
   })
 
   const names = (count: number, of = 'order:'): string[] => Array.from({ length: count }, (_, n) => `${of}${n}`)

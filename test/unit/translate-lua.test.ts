@@ -70,5 +70,6 @@ function translate(t: TestContext, body: string) {
   writeFileSync(join(folder, 'src', 'lua', 'lock', 'touch.lua'), HEADER + body)
   const program = join(folder, 'scripts', 'lua', 'translate.mjs')
   const { status, stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' })
-  return { exitCode: status, output: stdout + stderr, generated: readFileSync(join(folder, generated), 'utf8') }
+  const text = status === 0 ? readFileSync(join(folder, generated), 'utf8') : ''
+  return { exitCode: status, output: stdout + stderr, generated: text }
 }

@@ -375,7 +375,7 @@ describe('an attempt in the turn queue', () => {
 
 describe('a channel that is subscribed to already', () => {
   it('wakes a new listener at once: earlier messages went to the other listeners only', async () => {
-    const wakeups = new Wakeups(bench.port, bench.clock, bench.tools.random, () => {})
+    const wakeups = new Wakeups(bench.port, bench.clock, bench.tools.random, { onRefused: () => {} })
     const received: string[] = []
     const first = wakeups.listen(CHANNEL, () => received.push('first'))
     await turn()

@@ -221,7 +221,7 @@ describe('what another caller offers', () => {
 })
 
 function newWakeups(on: FakePort): Wakeups {
-  const made = new Wakeups(on, clock, new SeededRandom(1), (channel) => refused.push(channel))
+  const made = new Wakeups(on, clock, new SeededRandom(1), { onRefused: (channel) => refused.push(channel) })
   on.listen({
     reconnected: () => {},
     subscriptionLost: (name) => made.subscriptionLost(name),

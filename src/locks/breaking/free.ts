@@ -3,7 +3,6 @@ import { WrongTypeError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { inspect } from '../inspection.js'
 import type { LockKind } from '../kinds/lock-kind.js'
-import { runInTurnQueue, turnQueueOf } from '../kinds/turn-scripts.js'
 import type { Lease, LeaseContext } from '../lease.js'
 import { runOnce } from '../run-once.js'
 
@@ -47,9 +46,9 @@ export async function freeHolder(
   const isTheirs = (lease: Lease): boolean => lease.lockName === lockName && lease.holder === holder
   const lease = context.leases.find(lockName, holder)
   const attempts = [...context.attempts].filter((attempt) => isTheirs(attempt.lease))
-  const withTurnQueue = turnQueueOf(context, kind)?.release(lockName, holder)
+  const withTurnQueue = context.turnQueues.of(kind)?.release(lockName, holder)
   const run = (call: ScriptCall): Promise<number | null> => runOnce(context, lockName, 'forceUnlock', call)
-  const receivers = await runInTurnQueue(context, withTurnQueue, () => kind.release(lockName, holder), run)
+  const receivers = await context.turnQueues.run(withTurnQueue, () => kind.release(lockName, holder), run)
   if (receivers === null && !isPart) return false
   lease?.loseAll('forced')
   for (const attempt of attempts) {

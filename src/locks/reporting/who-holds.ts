@@ -117,7 +117,7 @@ async function recordsOf(
   await Promise.all(
     strangers.map(async (id) => {
       // Without it the message just says less.
-      const record = await context.recordOf?.(id, timeoutMs).catch(() => undefined)
+      const record = await context.recordOf(id, timeoutMs).catch(() => undefined)
       if (record && record.client.name !== '') records.set(id, record)
     }),
   )
@@ -130,7 +130,7 @@ function knownHolder(lockName: string, inKey: Holder, records: ReadonlyMap<strin
   const client = openClient(id)
   const lease = client?.leases.find(lockName, inKey.holder)
   if (lease) return holderOf(lease)
-  if (client) return { ...inKey, status: 'responding', ...defined({ client: client.ownInfo?.() }) }
+  if (client) return { ...inKey, status: 'responding', ...defined({ client: client.ownInfo() }) }
   const record = records.get(id)
   if (!record) return inKey
   const hold = holdIn(record, lockName, inKey.holder)
@@ -147,7 +147,7 @@ function holderOf({ context, kind, holder, count, outermost }: Lease): KnownHold
     status: 'responding',
     ...defined({
       mode: kind.mode,
-      client: context.ownInfo?.(),
+      client: context.ownInfo(),
       heldMs: outermost && Math.max(0, Math.round(context.clock.now() - outermost.grantedAt)),
       label: outermost?.label,
       trace: outermost?.span?.traceId,
