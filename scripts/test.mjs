@@ -18,6 +18,8 @@ const FAST = [
   /^test\/support\/(late-copies|tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,
 ]
+/** They use the sources, and not the package as it is published. */
+const SOURCES_ONLY = /^test\/(unit|memory|simulation|property|chaos-run|failover|fleet)\//
 const OURS = ['--full', '--except-fast', '--stress', '--no-build']
 /** Not the option `--test-shard` of Node: files that run once more would be divided again. */
 const SHARD = '--shard='
@@ -43,12 +45,10 @@ const build = join(root, 'build')
 
 ensureRedis()
 if (has['--stress']) startStress()
-if (!has['--no-build']) compileTests()
-if (!existsSync(join(build, 'test'))) fail('No compiled tests in build/: run without --no-build')
 
-const all = readdirSync(join(build, 'test'), { recursive: true })
-  .filter((file) => file.endsWith('.test.js'))
-  .map((file) => `test/${file.replaceAll(sep, '/')}`)
+const all = readdirSync(join(root, 'test'), { recursive: true })
+  .filter((file) => file.endsWith('.test.ts') && !file.startsWith('consumers'))
+  .map((file) => `test/${file.replaceAll(sep, '/').replace(/ts$/, 'js')}`)
   .sort()
 for (const part of filters) if (!all.some(isNamed(part))) fail(`No test file has ${part} in its path`)
 for (const pattern of FAST)
@@ -56,6 +56,9 @@ for (const pattern of FAST)
 const chosen = all.filter(filters.length > 0 ? (file) => filters.some((part) => isNamed(part)(file)) : isInLane)
 const files = chosen.filter((_, index) => index % shards === shard - 1)
 if (files.length === 0) fail('No test file in this shard')
+
+if (!has['--no-build']) compileTests({ needsDist: !files.every((file) => SOURCES_ONLY.test(file)) })
+if (!existsSync(join(build, 'test'))) fail('No compiled tests in build/: run without --no-build')
 
 if (files.some((file) => file.startsWith('test/dashboard/page-'))) env.CHROMIUM = ensureChromium()
 
