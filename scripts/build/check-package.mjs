@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { withExports } from './exports.mjs'
 import { repositoryOf } from './readme-links.mjs'
 import { capture, fail, root } from '../run.mjs'
 
@@ -19,6 +20,9 @@ const pkg = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const problems = []
 
 if (!existsSync(join(root, 'dist'))) fail('There is no dist: npm run build')
+
+if (JSON.stringify(withExports(pkg)) !== JSON.stringify(pkg))
+  problems.push('exports of package.json are not those of `node scripts/build/exports.mjs`')
 
 const targets = (value) => (typeof value === 'string' ? [value] : Object.values(value).flatMap(targets))
 for (const target of [...targets(pkg.exports), ...targets(pkg.bin)])
