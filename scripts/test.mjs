@@ -15,7 +15,7 @@ import { runTestFiles } from './test/stalls.mjs'
 const FAST = [
   /^test\/(unit|simulation|memory|package|chaos-run|failover|fleet)\//,
   /^test\/docs\/(configuration|guarantees|pages)\.test/,
-  /^test\/support\/(late-copies|tcp-proxy)\.test/,
+  /^test\/support\/(late-copies|servers\/tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,
 ]
 /** They use the sources, and not the package as it is published. */

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { connect, Socket } from 'node:net'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 type Connector = NonNullable<RedisOptions['Connector']>

@@ -1,7 +1,7 @@
 /** Connections of node-redis that are given up while they are being opened. */
 import { after, before, describe, it } from 'node:test'
 import { endingOf, type NodeRedisLike } from '../../src/adapters/node-redis/client.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 interface Library {

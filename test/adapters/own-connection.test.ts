@@ -7,7 +7,7 @@ import { createClient } from 'redis'
 import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** A client of the application. */

@@ -7,8 +7,8 @@ import { nodeRedis } from '../../src/adapters/node-redis/port.js'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { connect } from '../../src/index.js'
 import { expectNothingLeft, type ProcessWatch, watchProcess } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Sends a command on the client of the user. */

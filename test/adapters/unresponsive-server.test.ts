@@ -5,8 +5,8 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy, type TcpProxy } from '../support/tcp-proxy.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** The guarantee: with the defaults of each driver, locks work again within this time, ms. */

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { GlideClusterClient } from '@valkey/valkey-glide'
 import { type Client, connect } from '../../src/index.js'
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import '../support/valkey-glide.js' // silences glide
 import { sleep } from '../support/wait-until.js'
 

@@ -1,4 +1,4 @@
-import type { TcpProxy } from '../support/tcp-proxy.js'
+import type { TcpProxy } from '../support/servers/tcp-proxy.js'
 import { sleep } from '../support/wait-until.js'
 import type { Fault, Random, Scene } from './topology.js'
 

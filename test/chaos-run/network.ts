@@ -1,4 +1,4 @@
-import { startProxy, type TcpProxy } from '../support/tcp-proxy.js'
+import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
 
 /** The network of one worker: a proxy for each server, and the calls that make all of them fail. */
 export class Network implements AsyncDisposable {

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../support/beliefs.js'
 import { randomFrom } from '../support/random.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { sleep } from '../support/wait-until.js'
 import { MOST_INSIDE, type Summary } from './messages.js'
 import { JavaWorker } from './redisson.js'

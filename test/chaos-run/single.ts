@@ -1,4 +1,4 @@
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { sleep } from '../support/wait-until.js'
 import type { Network } from './network.js'
 import type { Fault, Place, Topology } from './topology.js'

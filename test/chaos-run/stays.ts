@@ -1,5 +1,5 @@
 import { monotonicMs } from '../support/beliefs.js'
-import { report } from '../support/child.js'
+import { report } from '../support/processes/child.js'
 import { sleep } from '../support/wait-until.js'
 import type { Access, Entered, Found, Left } from './messages.js'
 import type { GuardedRecord } from './record.js'

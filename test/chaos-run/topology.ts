@@ -1,5 +1,5 @@
 import { type Client, type ConnectOptions, connect } from '../../src/index.js'
-import type { RedisServer } from '../support/redis-server.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import type { Network } from './network.js'
 import type { Workers } from './workers.js'
 

@@ -4,7 +4,7 @@
  */
 import { type Client, type ConnectOptions, connect } from '../../src/index.js'
 import { monotonicMs } from '../support/beliefs.js'
-import { onCommand, report } from '../support/child.js'
+import { onCommand, report } from '../support/processes/child.js'
 import { randomFrom } from '../support/random.js'
 import { settlesWithin, sleep } from '../support/wait-until.js'
 import type { Found, Served, Summary, Task } from './messages.js'

@@ -1,6 +1,6 @@
 import type { ConnectOptions } from '../../src/index.js'
 import { monotonicMs } from '../support/beliefs.js'
-import { type Child, spawnChild } from '../support/child.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
 import { sleep } from '../support/wait-until.js'
 import type { Entered, Found, Left, Served, Summary, Task } from './messages.js'
 import { Network } from './network.js'

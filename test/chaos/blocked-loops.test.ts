@@ -1,10 +1,10 @@
 /** What holds when processes block their event loops for longer than a lease. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { spawnChild } from '../support/child.js'
 import { setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 
-const BLOCKING = new URL('../support/blocking-process.js', import.meta.url)
+const BLOCKING = new URL('../support/processes/blocking-process.js', import.meta.url)
 const PROCESSES = 3
 const SECTIONS = 5
 

@@ -6,7 +6,7 @@ import { type Client, connect, type RedissonConfig } from '../../src/index.js'
 import { DRIVERS, openClient, type Place } from '../support/failover.js'
 import { measureLateness } from '../support/lateness.js'
 import { timersLeft } from '../support/leak-check.js'
-import { type SentinelGroup, type SentinelOptions, startSentinels } from '../support/redis-sentinel.js'
+import { type SentinelGroup, type SentinelOptions, startSentinels } from '../support/servers/redis-sentinel.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** From the first write that the new master takes until every client takes locks there, ms. */

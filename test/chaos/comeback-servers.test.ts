@@ -4,7 +4,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, connect } from '../../src/index.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** From the moment at which the server is there again until every client takes locks, ms. */

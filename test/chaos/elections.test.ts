@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { type Belief, monotonicMs, overlapsIn, staleTokensIn } from '../support/beliefs.js'
-import { type Child, spawnChild } from '../support/child.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy, type TcpProxy } from '../support/tcp-proxy.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-const CANDIDATE = new URL('../support/candidate-process.js', import.meta.url)
+const CANDIDATE = new URL('../support/processes/candidate-process.js', import.meta.url)
 const LEASE_MS = 1_500
 /** Beyond the lease: a poll, a reconnect, and a busy machine. */
 const BOUND_MS = 10_000

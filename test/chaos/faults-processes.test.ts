@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { block } from '../support/block.js'
-import { spawnChild } from '../support/child.js'
 import { Bench, type Kind, kinds } from '../support/kinds.js'
 import { drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-const VICTIM = new URL('../support/victim-process.js', import.meta.url)
+const VICTIM = new URL('../support/processes/victim-process.js', import.meta.url)
 
 describe('a fault', { concurrency: 6 }, () => {
   watchWholeProcess()

@@ -7,7 +7,7 @@ import { countCommands } from '../support/command-stats.js'
 import { requestTo } from '../support/kinds.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 import { describeEachKind } from './each-kind.js'
 

@@ -5,8 +5,8 @@ import { Cluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { type Cluster as ClusterServers, startCluster } from '../support/redis-cluster.js'
-import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
+import { type Cluster as ClusterServers, startCluster } from '../support/servers/redis-cluster.js'
+import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Promised: locks work again so long after the master was replaced, ms. */

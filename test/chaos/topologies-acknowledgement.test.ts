@@ -7,9 +7,9 @@ import { type Client, type ClientOptions, type ConnectOptions, connect, type Lea
 import { recordMonitor } from '../support/command-stats.js'
 import { DRIVERS, type DriverName, openClient, type Place } from '../support/failover.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
-import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
+import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { COUNTERS, TAKES } from '../support/takes.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { type Client, type ClientOptions, connect, type LeaseLostError } from '../../src/index.js'
-import type { SlotStep } from '../support/cluster-nodes.js'
 import {
   assertExclusive,
   DRIVERS,
@@ -14,8 +13,9 @@ import {
   Storm,
 } from '../support/failover.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
-import type { RedisServer } from '../support/redis-server.js'
+import type { SlotStep } from '../support/servers/cluster-nodes.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Of the storms: a lease that a failover outlives is over soon. */

@@ -14,7 +14,7 @@ import {
   Storm,
 } from '../support/failover.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
+import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Of the storms: a lease that a failover outlives is over soon. */

@@ -14,8 +14,8 @@ import { lookAt } from '../../src/cli/demo/onlooker.js'
 import { timeline } from '../../src/cli/demo/timeline.js'
 import { Terminal } from '../../src/cli/terminal.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { tieToThisProcess } from '../support/process-exit.js'
-import { startRedis } from '../support/redis-server.js'
+import { tieToThisProcess } from '../support/processes/process-exit.js'
+import { startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url))

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { configFolder, report, SECRET, withUser } from '../support/doctor.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { startSentinels } from '../support/redis-sentinel.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy } from '../support/tcp-proxy.js'
-import { makeCertificates, startTlsRedis } from '../support/tls.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { startSentinels } from '../support/servers/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
+import { makeCertificates, startTlsRedis } from '../support/servers/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('holdfast doctor', () => {

@@ -4,12 +4,12 @@ import { after, before, describe, it } from 'node:test'
 import { aclRule } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
 import { fencingTokenKey, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
-import { spawnChild } from '../support/child.js'
-import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/engine.js'
-import { freePort } from '../support/free-port.js'
 import { kinds } from '../support/kinds.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/servers/engine.js'
+import { freePort } from '../support/servers/free-port.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 /** From the compiled test in build/test/cli. */
 const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)

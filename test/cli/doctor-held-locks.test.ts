@@ -7,7 +7,7 @@ import { type Client, connect, type LockInfo } from '../../src/index.js'
 import { clientRecordKey, fairQueue, turnQueueKey } from '../../src/wire/keys.js'
 import { doctor, report, SECRET, withUser } from '../support/doctor.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f'

@@ -7,10 +7,10 @@ import { aclRule, READ_COMMANDS } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
 import { fleetRead } from '../../src/lua/generated.js'
 import { forcedKey } from '../../src/wire/keys.js'
-import { spawnChild } from '../support/child.js'
 import { doctor, SECRET, withUser } from '../support/doctor.js'
-import { ENGINE_VERSION } from '../support/engine.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { ENGINE_VERSION } from '../support/servers/engine.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** From the compiled test in build/test/cli. */

@@ -5,10 +5,10 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { CHECKS } from '../../src/doctor/run-checks.js'
 import { readPage } from '../docs/code-blocks.js'
 import { configFolder, doctor, report, SECRET, withUser } from '../support/doctor.js'
-import { freePort } from '../support/free-port.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { freePort } from '../support/servers/free-port.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
 
 describe('holdfast doctor', () => {
   const file = configFolder()

@@ -8,7 +8,7 @@ import { parseFleetOptions } from '../../src/cli/operate/options.js'
 import type { LockInfo } from '../../src/fleet/lock-info.js'
 import { durationOf } from '../../src/util/duration-text.js'
 import { userAtHost } from '../../src/util/user-at-host.js'
-import { client, FakeFleet, holder, LOCKS, lockInfo, runOn, waiter } from '../support/fake-fleet.js'
+import { client, FakeFleet, holder, LOCKS, lockInfo, runOn, waiter } from '../support/fakes/fake-fleet.js'
 
 const CONTROL = /(?![\n])[\p{Cc}\p{Bidi_Control}]/u
 const HOSTILE = '\x1b]0;gone\x07\u009b2J\u202e\r\n3 locks\u2028'

@@ -6,10 +6,10 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { LockInfo } from '../../src/fleet/lock-info.js'
 import { connect } from '../../src/index.js'
-import { type Child, spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** From the compiled test in build/test/cli. */

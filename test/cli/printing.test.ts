@@ -8,9 +8,9 @@ import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { withoutUrls } from '../../src/cli/stderr.js'
 import { visible } from '../../src/util/visible.js'
-import { spawnChild } from '../support/child.js'
-import { tieToThisProcess } from '../support/process-exit.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { tieToThisProcess } from '../support/processes/process-exit.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** From the compiled test in build/test/cli. */

@@ -4,11 +4,11 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import type { Redis } from 'ioredis'
 import { RenewalReader, traceHolders } from '../../src/cli/operate/trace.js'
 import { connect } from '../../src/index.js'
-import { type Child, spawnChild } from '../support/child.js'
 import { configFolder, SECRET, withUser } from '../support/doctor.js'
 import { plainClient } from '../support/plain-client.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 /** From the compiled test in build/test/cli. */
 const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)

@@ -1,11 +1,11 @@
 /** What every kind of lock promises. What does not apply to a kind is left out by one of its traits: test/support/kinds.ts. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { spawnChild } from '../support/child.js'
 import type { Driver } from '../support/drivers.js'
 import { Bench, type Kind } from '../support/kinds.js'
 import type { SetUp } from '../support/lab.js'
 import { measureLateness } from '../support/lateness.js'
+import { spawnChild } from '../support/processes/child.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { acquireContract, waitContract } from './lock-acquire.js'
 import { callbackContract } from './lock-callbacks.js'
@@ -14,10 +14,10 @@ import { leaseContract } from './lock-lease.js'
 import { exclusionContract, reentryContract } from './lock-reentry.js'
 import { noTransferContract, transferContract } from './lock-transfer.js'
 
-const CONTENDER = new URL('../support/contender-process.js', import.meta.url)
+const CONTENDER = new URL('../support/processes/contender-process.js', import.meta.url)
 /** A busy machine is slow to start processes. */
 const START_MS = 30_000
-const VICTIM = new URL('../support/victim-process.js', import.meta.url)
+const VICTIM = new URL('../support/processes/victim-process.js', import.meta.url)
 
 /** Everything that one process can show of a kind; call it inside a `describe`. */
 export function contract(kind: Kind, setUp: SetUp): void {

@@ -1,7 +1,7 @@
 /** A Chromium for a test file, and what tests look at in it. */
 import { after } from 'node:test'
 import type { Browser, Page } from 'puppeteer-core'
-import { CHROMIUM_TIMEOUT_MS, launchChromium } from '../support/chromium.js'
+import { CHROMIUM_TIMEOUT_MS, launchChromium } from '../support/servers/chromium.js'
 import { waitUntil } from '../support/wait-until.js'
 
 let browser: Browser | undefined

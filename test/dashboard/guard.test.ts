@@ -6,7 +6,7 @@ import { TokenGuard } from '../../src/dashboard/guard.js'
 import { idOf } from '../../src/dashboard/rows.js'
 import { isLoopback, type ServedDashboard, serveDashboard } from '../../src/dashboard/serve.js'
 import { FakeFleet, heldLock } from '../support/dashboard.js'
-import { FakeClock } from '../support/fake-clock.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
 
 const fleet = new FakeFleet()
 const DATA = ['api/locks', 'api/locks/abc', 'api/clients', 'api/deadlocks', 'api/audit', 'api/stream', 'metrics']

@@ -1,5 +1,5 @@
 import { connect } from '../../src/index.js'
-import { report } from '../support/child.js'
+import { report } from '../support/processes/child.js'
 
 /** A process that holds a lock until it ends; arguments: the URL of Redis, and the lock's name. */
 const [url = '', name = ''] = process.argv.slice(2)

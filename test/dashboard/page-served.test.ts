@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { serveDashboard } from '../../src/dashboard/serve.js'
 import { connect } from '../../src/index.js'
-import { spawnChild } from '../support/child.js'
 import { FakeFleet, heldLock, holder } from '../support/dashboard.js'
-import { startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { startRedis } from '../support/servers/redis-server.js'
 import { open, press, showsText, texts } from './browser.js'
 
 type Source = Parameters<typeof serveDashboard>[0]['client']

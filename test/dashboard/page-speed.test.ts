@@ -1,7 +1,7 @@
 /** The page of the dashboard stays fluent with 1,000 locks that change each second. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { longestTask, TASK_CATEGORIES } from '../support/chromium.js'
+import { longestTask, TASK_CATEGORIES } from '../support/servers/chromium.js'
 import { open, showsText } from './browser.js'
 import { FakeDashboard } from './fake-dashboard.js'
 import { client, demoFleet, healthyLocks, holder, lock } from './fake-fleet.js'

@@ -14,7 +14,7 @@ import { type Dashboard, type DashboardOptions, MountedDashboard } from '../../s
 import { idOf } from '../../src/dashboard/rows.js'
 import { ConfigError } from '../../src/index.js'
 import { FakeFleet, heldLock, holder, waiter } from '../support/dashboard.js'
-import { FakeClock } from '../support/fake-clock.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
 
 const HOSTILE = [
   '<img src=x onerror=alert(1)>',

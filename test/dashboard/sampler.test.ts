@@ -3,7 +3,7 @@ import { beforeEach, describe, it } from 'node:test'
 import { idOf } from '../../src/dashboard/rows.js'
 import { type Difference, Sampler } from '../../src/dashboard/sampler.js'
 import { FakeFleet, heldLock, holder, waiter } from '../support/dashboard.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 let clock: FakeClock
 let fleet: FakeFleet

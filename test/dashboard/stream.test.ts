@@ -5,7 +5,7 @@ import { type Dashboard, MountedDashboard } from '../../src/dashboard/dashboard.
 import { idOf } from '../../src/dashboard/rows.js'
 import { serveDashboard } from '../../src/dashboard/serve.js'
 import { FakeFleet, heldLock } from '../support/dashboard.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 import { waitUntil } from '../support/wait-until.js'
 
 let clock: FakeClock

@@ -12,9 +12,9 @@ import { parseUiOptions } from '../../src/cli/ui/options.js'
 import type { AuditReply, LockDetail, LocksReply, UnlockReply } from '../../src/dashboard/api.js'
 import { connect, LeaseLostError } from '../../src/index.js'
 import { codeBlocksOf } from '../docs/code-blocks.js'
-import { type Child, spawnChild } from '../support/child.js'
-import { freePort } from '../support/free-port.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { freePort } from '../support/servers/free-port.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** From the compiled test in build/test/dashboard. */

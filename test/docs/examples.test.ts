@@ -6,9 +6,9 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { type CodeBlock, codeBlocksOf, PAGES, ROOT } from './code-blocks.js'
 
 /** The address in the pages; it is replaced by that of the server of this test. */

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { spawnChild } from '../support/child.js'
-import { startNpmRegistry } from '../support/npm-registry.js'
-import { startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { startNpmRegistry } from '../support/servers/npm-registry.js'
+import { startRedis } from '../support/servers/redis-server.js'
 import { type CodeBlock, codeBlocksOf } from './code-blocks.js'
 
 const run = promisify(execFile)

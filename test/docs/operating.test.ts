@@ -3,7 +3,7 @@ process.env['TZ'] = 'UTC'
 
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { FakeFleet, runOn } from '../support/fake-fleet.js'
+import { FakeFleet, runOn } from '../support/fakes/fake-fleet.js'
 import { codeBlocksOf } from './code-blocks.js'
 
 const PAGE = 'docs/operating.md'

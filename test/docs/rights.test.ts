@@ -10,10 +10,10 @@ import { aclRule, CLUSTER_COMMANDS, EXTRA_COMMANDS, namesOf, rightTo, SHARDED_CO
 import { writeStateRequest } from '../../src/fleet/protocol.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
 import { CLIENT_PREFIX, INBOX_PREFIX, REPLY_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
-import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { keyNames } from '../support/twin.js'
+import { keyNames } from '../support/redisson-twin/twin.js'
+import { ENGINE_VERSION } from '../support/servers/engine.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { codeBlocksOf } from './code-blocks.js'
 

@@ -2,8 +2,8 @@
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
-import { report } from '../support/child.js'
-import '../support/loopback.js' // some blocks are servers
+import { report } from '../support/processes/child.js'
+import '../support/servers/loopback.js' // some blocks are servers
 import { sleep } from '../support/wait-until.js'
 
 const LIMIT_MS = 30_000

@@ -7,15 +7,15 @@ import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { transform } from 'esbuild'
 import { connect } from '../../src/index.js'
-import { spawnChild } from '../support/child.js'
-import { freePort } from '../support/free-port.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import { freePort } from '../support/servers/free-port.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { codeBlocksOf, ROOT } from './code-blocks.js'
 
 const PAGE = 'docs/recipes/http-servers.md'
 const OUT = fileURLToPath(new URL('build/servers/', ROOT))
-const LOOPBACK = new URL('../support/loopback.js', import.meta.url).href
+const LOOPBACK = new URL('../support/servers/loopback.js', import.meta.url).href
 const REQUESTS = Array.from({ length: 30 }, (_, n) => n)
 
 describe('a server that closes on signals', () => {

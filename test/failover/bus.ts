@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { freePort } from '../support/free-port.js'
-import type { Cluster } from '../support/redis-cluster.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { freePort } from '../support/servers/free-port.js'
+import type { Cluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 interface Link {

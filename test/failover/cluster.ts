@@ -1,5 +1,5 @@
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { ClusterBus } from './bus.js'
 import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'

@@ -1,4 +1,4 @@
-import type { RedisServer } from '../support/redis-server.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import type { Topology } from './topology.js'
 

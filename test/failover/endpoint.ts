@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { freePort } from '../support/free-port.js'
+import { freePort } from '../support/servers/free-port.js'
 
 /** Interval between two checks for the current master, ms. */
 const LOOK_MS = 100

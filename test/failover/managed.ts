@@ -1,4 +1,4 @@
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { Endpoint } from './endpoint.js'
 import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'

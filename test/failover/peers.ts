@@ -1,5 +1,5 @@
-import type { RedisServer } from '../support/redis-server.js'
 import { ADMIN } from '../support/rights.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { monotonicMs } from './record.js'
 import { APP, PEER } from './ways.js'
 

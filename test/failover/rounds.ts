@@ -1,5 +1,5 @@
 import type { ClientOptions } from '../../src/index.js'
-import { type Child, spawnChild } from '../support/child.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
 import { sleep } from '../support/wait-until.js'
 import { Connections } from './connections.js'
 import { type Belief, monotonicMs, type Overlap, overlapsIn, type Pair, staleTokensIn } from './record.js'

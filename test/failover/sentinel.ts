@@ -1,5 +1,5 @@
-import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { Endpoint } from './endpoint.js'
 import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'

@@ -1,4 +1,4 @@
-import type { RedisServer } from '../support/redis-server.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import type { Place, WAYS } from './ways.js'
 
 /** Servers that fail, and their faults. */

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { readRequest, writeStateReply } from '../../src/fleet/protocol.js'
 import { clientRecordKey, INBOX_PREFIX } from '../../src/wire/keys.js'
-import { onCommand, report } from '../support/child.js'
+import { onCommand, report } from '../support/processes/child.js'
 import { clientAt, holderAt, lockAt } from './crowd.js'
 
 const [port = 0, first = 0, count = 0] = process.argv.slice(2).map(Number)

@@ -1,7 +1,7 @@
 /** Ten thousand clients, each with a lock, among a million keys. */
 
-import { spawnChild } from '../support/child.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { spawnChild } from '../support/processes/child.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 
 export const CLIENTS = 10_000
 const KEYS = 1_000_000

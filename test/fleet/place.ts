@@ -1,8 +1,8 @@
 import { Cluster, Redis } from 'ioredis'
 import { listed, RedissonFile } from '../interop/redisson-file.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { MASTER_NAME, startSentinels } from '../support/redis-sentinel.js'
-import { startRedis } from '../support/redis-server.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { MASTER_NAME, startSentinels } from '../support/servers/redis-sentinel.js'
+import { startRedis } from '../support/servers/redis-server.js'
 import type { TopologyName } from './ways.js'
 
 /** The servers of a run. They end with this process. */

@@ -2,7 +2,7 @@
 import type { LockInfo } from '../../src/index.js'
 import { REPLY_PREFIX } from '../../src/wire/keys.js'
 import { monotonicMs } from '../support/beliefs.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { holdfast } from './command.js'
 import { CLIENTS, lockAt, plantLocks, plantOtherKeys, startCrowd } from './crowd.js'
 

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type ClientOptions, connect } from '../../src/index.js'
 import { type Driver, driverNamed } from '../support/drivers.js'
-import { MASTER_NAME } from '../support/redis-sentinel.js'
+import { MASTER_NAME } from '../support/servers/redis-sentinel.js'
 
 const RESP2 = 'ioredis, RESP2'
 const RESP2_SENTINEL = 'ioredis, RESP2, Sentinel'

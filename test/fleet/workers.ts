@@ -1,5 +1,5 @@
 import type { Client } from '../../src/index.js'
-import { type Child, spawnChild } from '../support/child.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import type { Command, Report, Said } from './messages.js'
 import type { Place } from './place.js'

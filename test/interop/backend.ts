@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { RedisServer } from '../support/redis-server.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import type { Jvm, Redisson } from './redisson.js'
 
 /** `lockWatchdogTimeout` of both sides: short, so that a crash and a renewal are soon over. */

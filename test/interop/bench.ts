@@ -1,5 +1,5 @@
 import { type Client, connect } from '../../src/index.js'
-import { type Child, spawnChild } from '../support/child.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import type { Backend } from './backend.js'
 import { CaseContext } from './case-context.js'

@@ -1,5 +1,5 @@
 import { connect } from '../../src/index.js'
-import { onCommand, report } from '../support/child.js'
+import { onCommand, report } from '../support/processes/child.js'
 import type { Target } from './backend.js'
 import { type Each, kindOf } from './kinds.js'
 import { NodeLock } from './node-lock.js'

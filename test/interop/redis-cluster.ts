@@ -1,5 +1,5 @@
 import { Cluster as ClusterClient } from 'ioredis'
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
 import { type Admin, type Backend, channelsOf, type Listeners, type Target } from './backend.js'
 import type { Jvm, Redisson } from './redisson.js'
 import { listed, RedissonFile } from './redisson-file.js'

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
+import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { type Admin, type Backend, channelsOf, type Listeners, type Target } from './backend.js'
 import type { Jvm, Redisson } from './redisson.js'
 import { listed, RedissonFile } from './redisson-file.js'

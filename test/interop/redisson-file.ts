@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { atProcessExit } from '../support/process-exit.js'
+import { atProcessExit } from '../support/processes/process-exit.js'
 import { WATCHDOG_MS } from './backend.js'
 
 /** For both server sections. Reads go to masters: a replica may lag behind what the case checks. */

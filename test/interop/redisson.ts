@@ -2,7 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { tieToThisProcess } from '../support/process-exit.js'
+import { tieToThisProcess } from '../support/processes/process-exit.js'
 import { atLeast } from './node-lock.js'
 
 /** A plain value, as the JSON of the Java side has it. An object that Java keeps is null here. */

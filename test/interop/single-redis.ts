@@ -1,4 +1,4 @@
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { type Backend, channelsOf, type Listeners, type Target, WATCHDOG_MS } from './backend.js'
 import type { Jvm, Redisson } from './redisson.js'
 

@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common'
 import { Cron, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule'
 import { HoldfastModule, Locked } from '../../src/nestjs/index.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { type RunningApp, startApp } from './app.js'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, it } from 'node:test'
-import { type Child, spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 const STOCK = 30
 const BUYERS = 150

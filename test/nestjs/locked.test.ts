@@ -23,7 +23,7 @@ import {
   LockKey,
 } from '../../src/nestjs/index.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { Gate, type RunningApp, startApp } from './app.js'
 

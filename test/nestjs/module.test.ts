@@ -14,9 +14,9 @@ import {
   InjectHoldfast,
   Locked,
 } from '../../src/nestjs/index.js'
-import { type Child, spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { Gate, type RunningApp, startApp } from './app.js'
 

@@ -5,7 +5,7 @@ import { Controller, Injectable, Module, type OnApplicationShutdown, Post } from
 import { NestFactory } from '@nestjs/core'
 import { Redis } from 'ioredis'
 import { HoldfastModule, Locked } from '../../src/nestjs/index.js'
-import { onCommand, report } from '../support/child.js'
+import { onCommand, report } from '../support/processes/child.js'
 
 const { REDIS_URL = '' } = process.env
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { startRedis } from '../support/redis-server.js'
+import { startRedis } from '../support/servers/redis-server.js'
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 /** As in tools that do not know `module-sync`: `import` and `require` load different files. */

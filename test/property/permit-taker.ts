@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { connect } from '../../src/index.js'
-import { report } from '../support/child.js'
+import { report } from '../support/processes/child.js'
 import { AS_ADMIN } from '../support/rights.js'
 
 /** What a killed process still counts as inside: not to the last moment, as the way to Redis takes time, too. */

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { spawnChild } from '../support/child.js'
 import { setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const { PROPERTY_SEED: seed } = process.env

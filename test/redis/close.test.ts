@@ -3,12 +3,12 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { connect } from '../../src/index.js'
-import { spawnChild } from '../support/child.js'
 import { drivers, setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { listening } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-const HOLDER = new URL('../support/holder-process.js', import.meta.url)
+const HOLDER = new URL('../support/processes/holder-process.js', import.meta.url)
 
 for (const driver of drivers) {
   describe(`close(), through ${driver.name}`, () => {

@@ -9,9 +9,9 @@ import { type Client, type ConnectOptions, connect, type RedissonConfig } from '
 import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { timersLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from '../support/servers/tls.js'
 import { listening } from '../support/subscribers.js'
-import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from '../support/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** The name of the connections of these tests in CLIENT LIST. */

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Differential } from '../support/differential.js'
-import { IS_BEFORE_7 } from '../support/engine.js'
 import { PLANTED } from '../support/planted-errors.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { IS_BEFORE_7 } from '../support/servers/engine.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 const SEED = 1
 const MOST_CALLS = 20_000

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { SCRIPTS } from '../../src/lua/generated.js'
 import { Differential } from '../support/differential.js'
-import { IS_BEFORE_7 } from '../support/engine.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { IS_BEFORE_7 } from '../support/servers/engine.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 const CALLS = Number(process.env['DIFFERENTIAL_CALLS'] ?? 1_000)
 const SEED = Number(process.env['DIFFERENTIAL_SEED'] ?? Date.now() % 1e9)

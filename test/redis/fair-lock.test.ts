@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { fairQueue } from '../support/fair-queue.js'
 import { expectKeys } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
-import { openTwin } from '../support/twin.js'
+import { openTwin } from '../support/redisson-twin/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** How long one that listens may take to come when it is its turn, ms. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { createClient } from 'redis'
 import { FENCED_SET, fencedSet } from '../../src/fencing.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 const BIG = 2n ** 53n
 const MAX_TOKEN = 2n ** 63n - 1n

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, connect, type ForceUnlockOptions, type ForceUnlockResult, type Lock } from '../../src/index.js'
 import { forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
-import { type Child, spawnChild } from '../support/child.js'
-import type { HolderCommand, HolderReport } from '../support/forced-holder-process.js'
 import { kindNamed } from '../support/kinds.js'
 import { type Driver, drivers, setUpLab } from '../support/lab.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import type { HolderCommand, HolderReport } from '../support/processes/forced-holder-process.js'
 import { AS_ADMIN } from '../support/rights.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -31,7 +31,7 @@ describe('forceUnlock({ holder })', () => {
 
   /** A process that can be reached at its inbox, unless it is `off`. */
   async function holderProcess(driver = 'a URL', inspection = 'on'): Promise<Child> {
-    const module = new URL('../support/forced-holder-process.js', import.meta.url)
+    const module = new URL('../support/processes/forced-holder-process.js', import.meta.url)
     const child = spawnChild(module, [lab.server.url, driver, inspection])
     lab.onEnd(() => child.stop())
     const { holder: id } = await child.nextMessage<HolderReport>(({ at }) => at === 'ready')

@@ -6,7 +6,7 @@ import type { BaseLock, Client, ReadWriteLock } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin } from '../support/twin.js'
+import { startTwin } from '../support/redisson-twin/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** The default limit of a run, the time it leaves to others, and some for a busy machine. */

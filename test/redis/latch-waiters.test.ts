@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
-import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** The longest pause of a waiter, and some time for its attempt. */

@@ -4,9 +4,9 @@ import { describe, it } from 'node:test'
 import { applicationOf } from '../../src/fleet/client-info.js'
 import { type Client, getMultiLock, type KnownHolder, type Lock, WaitTimeoutError } from '../../src/index.js'
 import type { ClientEvents } from '../../src/locks/context.js'
-import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 const REDISSON = '8743c9c0-0795-4907-87fd-6c719a6b4586'
@@ -298,7 +298,9 @@ describe('a lock that a process has which says who it is', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: /^(a$|holdfast_)/ })
 
   it('is held by that process, in words', async () => {
-    const child = spawnChild(new URL('../support/forced-holder-process.js', import.meta.url), [lab.server.url])
+    const child = spawnChild(new URL('../support/processes/forced-holder-process.js', import.meta.url), [
+      lab.server.url,
+    ])
     lab.onEnd(() => child.stop())
     const { holder: id } = await child.nextMessage(({ at }) => at === 'ready')
     const hasRecord = async () => (await lab.server.admin.exists(`holdfast_client:${id}`)) === 1

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { openTwin } from '../support/redisson-twin/twin.js'
 import { listening, REDISSON_CHANNELS } from '../support/subscribers.js'
-import { openTwin } from '../support/twin.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

@@ -5,7 +5,7 @@ import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type 
 import { countCommands } from '../support/command-stats.js'
 import { requestTo } from '../support/kinds.js'
 import { setUpLab } from '../support/lab.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** A plain one and a fair one, which are taken one after the other. */

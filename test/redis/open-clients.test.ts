@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileIn } from '../../src/open-clients.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 const HOLDFAST = new URL('../../src/index.js', import.meta.url).href
 const IOREDIS = import.meta.resolve('ioredis')

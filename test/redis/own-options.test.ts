@@ -9,7 +9,7 @@ import { loadConfig } from '../../src/config/load.js'
 import { KEYS, type RedissonConfig } from '../../src/config/schema.js'
 import { connect } from '../../src/index.js'
 import { Locked } from '../../src/nestjs/index.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 /** No check accepts it. */
 const WRONG = Object.freeze({ from: 'Object.prototype' })

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { LeaseLostError } from '../../src/index.js'
 import { idOf, LEASES, permitContract, semaphoreWith } from '../contract/permit-expirable-semaphore.js'
-import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-const VICTIM = new URL('../support/permit-process.js', import.meta.url)
+const VICTIM = new URL('../support/processes/permit-process.js', import.meta.url)
 for (const driver of drivers) {
   describe(`a permit-expirable semaphore, through ${driver.name}`, () => permitContract(() => setUpLab(driver)))
 }

@@ -8,9 +8,9 @@ import { Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect, getMultiLock, type Hold } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
-import { freePort } from '../support/free-port.js'
 import { setUpLab } from '../support/lab.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { freePort } from '../support/servers/free-port.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 type Route = (key: string) => number

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setUpLab } from '../support/lab.js'
+import { keyNames, openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
-import { keyNames, openTwin } from '../support/twin.js'
 import { sleep } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

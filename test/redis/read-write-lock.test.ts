@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { openTwin } from '../support/redisson-twin/twin.js'
 import { listening } from '../support/subscribers.js'
-import { openTwin } from '../support/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a read-write lock', () => {

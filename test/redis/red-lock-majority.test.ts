@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { getRedLock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
-import { startRedis } from '../support/redis-server.js'
+import { startRedis } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Each test shows that a known defect of Redisson’s RedissonRedLock and RedissonMultiLock does not occur here. */

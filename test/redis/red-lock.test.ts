@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, type ClientOptions, getRedLock, QuorumError, type RedLock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 describe('a red lock on three servers', () => {

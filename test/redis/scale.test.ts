@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { listening } from '../support/subscribers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -92,7 +92,7 @@ describe('many waiters, locks and processes', () => {
   })
 
   it('processes contend for one lock: no sections overlap, no update is lost, nobody starves', async () => {
-    const CONTENDER = new URL('../support/contender-process.js', import.meta.url)
+    const CONTENDER = new URL('../support/processes/contender-process.js', import.meta.url)
     const children = Array.from({ length: 4 }, () => spawnChild(CONTENDER, [lab.server.url, '4', '25']))
     await Promise.all(children.map((child) => child.nextMessage(({ at }) => at === 'ready', 20_000)))
     for (const child of children) child.send({ go: true })

@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
-import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** The longest pause of a waiter, and some time for its attempt. */

@@ -5,10 +5,10 @@ import { type AddressInfo, connect as connectTcp } from 'node:net'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { createServer, type TLSSocket } from 'node:tls'
 import { type ConnectOptions, connect, type RedissonConfig } from '../../src/index.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { MASTER_NAME, startSentinels } from '../support/redis-sentinel.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { type Certificates, makeCertificates } from '../support/tls.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { MASTER_NAME, startSentinels } from '../support/servers/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { type Certificates, makeCertificates } from '../support/servers/tls.js'
 
 interface Front extends AsyncDisposable {
   readonly port: number

@@ -10,10 +10,10 @@ import { NodeRedisClusterPort } from '../../src/adapters/node-redis/cluster.js'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { type Client, type ConnectOptions, connect, getMultiLock, type Hold, type Lock } from '../../src/index.js'
 import { block } from '../support/block.js'
-import { IS_BEFORE_7 } from '../support/engine.js'
 import { type Driver, drivers, setUpLab } from '../support/lab.js'
-import { startCluster } from '../support/redis-cluster.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { IS_BEFORE_7 } from '../support/servers/engine.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const nodeRedis = drivers.find(({ name }) => name.startsWith('a node-redis')) as Driver

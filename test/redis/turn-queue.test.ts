@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
 import { lockChannel, turnQueueKey } from '../../src/wire/keys.js'
-import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
-import { Twin } from '../support/twin.js'
+import { spawnChild } from '../support/processes/child.js'
+import { Twin } from '../support/redisson-twin/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-const WAITER = new URL('../support/waiter-process.js', import.meta.url)
+const WAITER = new URL('../support/processes/waiter-process.js', import.meta.url)
 
 /** So that a slow machine does not end it. */
 const LONG_RUN = { maxHandOffMs: 60_000 }

@@ -5,9 +5,9 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { ConnectionError } from '../../src/adapters/connection-error.js'
 import { connect } from '../../src/index.js'
-import { freePort } from '../support/free-port.js'
-import { startRedis } from '../support/redis-server.js'
-import { makeCertificates, startTlsRedis } from '../support/tls.js'
+import { freePort } from '../support/servers/free-port.js'
+import { startRedis } from '../support/servers/redis-server.js'
+import { makeCertificates, startTlsRedis } from '../support/servers/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('a Redis that never came up', () => {

@@ -5,9 +5,9 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, type ConnectOptions, connect, type Hold, NotDurableError } from '../../src/index.js'
 import { cutPower, hasDisks, ON_ITS_OWN_DISK } from '../support/power.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { hasWaitAof, waitsForFsync } from '../support/servers/waitaof.js'
 import { sleep } from '../support/wait-until.js'
-import { hasWaitAof, waitsForFsync } from '../support/waitaof.js'
 
 const ROUNDS = 2
 const TASKS = 20

@@ -7,12 +7,19 @@ import { createClient } from 'redis'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, type ClientOptions, type ConnectOptions, connect, NotDurableError } from '../../src/index.js'
 import { DRIVERS, openClient } from '../support/failover.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { startSentinels } from '../support/redis-sentinel.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { startSentinels } from '../support/servers/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import {
+  BALLAST,
+  fsyncsRequestedOf,
+  hasWaitAof,
+  resumeFsyncs,
+  stopFsyncs,
+  waitsForFsync,
+} from '../support/servers/waitaof.js'
 import { COUNTERS, TAKES } from '../support/takes.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
-import { BALLAST, fsyncsRequestedOf, hasWaitAof, resumeFsyncs, stopFsyncs, waitsForFsync } from '../support/waitaof.js'
 
 // Glide prints what takes longer than a second.
 Logger.setLoggerConfig('off')

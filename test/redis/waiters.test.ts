@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { openTwin } from '../support/redisson-twin/twin.js'
 import { listening, REDISSON_CHANNELS, WOKEN_MS } from '../support/subscribers.js'
-import { openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

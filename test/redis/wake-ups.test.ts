@@ -3,14 +3,14 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
 import { INBOX_PREFIX, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
-import { type Child, spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { type Child, spawnChild } from '../support/processes/child.js'
+import { Twin } from '../support/redisson-twin/twin.js'
 import { listening } from '../support/subscribers.js'
-import { Twin } from '../support/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-const WAITER = new URL('../support/waiter-process.js', import.meta.url)
+const WAITER = new URL('../support/processes/waiter-process.js', import.meta.url)
 
 /** A waiting client polls after this time even without a message, ms. */
 const POLL_MS = 5_000

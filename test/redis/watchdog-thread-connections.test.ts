@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { connect } from '../../src/index.js'
 import { block } from '../support/block.js'
 import { setUpLab } from '../support/lab.js'
-import { reset, startProxy } from '../support/tcp-proxy.js'
+import { reset, startProxy } from '../support/servers/tcp-proxy.js'
 import { sleep } from '../support/wait-until.js'
 
 const LEASE_MS = 3_000

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
-import { spawnChild } from '../support/child.js'
 import { setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 
 /** Where the file of the thread is found: the same program in the ways in which programs are run. */
 
-const PROGRAM = new URL('../support/guarded-program.js', import.meta.url)
+const PROGRAM = new URL('../support/processes/guarded-program.js', import.meta.url)
 const THREAD = new URL('../../src/watchdog-thread.js', import.meta.url)
 /** In the project, so that what is not bundled is found. Two versions of Node may run this file at the same time. */
 const OUT = fileURLToPath(new URL(`../bundles-${process.pid}/`, import.meta.url))

@@ -7,7 +7,7 @@ import { lockRenew } from '../../src/lua/generated.js'
 import { threadClock } from '../../src/util/clock.js'
 import { ALIVE_AT, type FromThread, micros, TAKE_OVER_AT, type ToThread } from '../../src/watchdog/thread-protocol.js'
 import { setUpLab } from '../support/lab.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { startProxy } from '../support/servers/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const THREAD = new URL('../../src/watchdog-thread.js', import.meta.url)

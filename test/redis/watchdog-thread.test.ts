@@ -6,14 +6,14 @@ import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
 import { Client, type Hold } from '../../src/index.js'
 import { SystemClock } from '../../src/util/clock.js'
 import { block } from '../support/block.js'
-import { spawnChild } from '../support/child.js'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
 import { guarded, LEASE_MS } from '../support/guarded.js'
 import { kinds } from '../support/kinds.js'
 import { setUpLab } from '../support/lab.js'
+import { spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-const BLOCKED = new URL('../support/blocked-process.js', import.meta.url)
+const BLOCKED = new URL('../support/processes/blocked-process.js', import.meta.url)
 type Woke = { at: string; problems: string[]; remainingMs: number[] }
 const STAYS = { keysThatStay: /^(redisson_lock_token:|permit$)/ }
 
@@ -188,7 +188,7 @@ describe('the watchdog thread', () => {
     const released = await client.getLock('released').lock()
     const kept = await client.getLock('kept').lock()
     await released.unlock()
-    const operator = spawnChild(new URL('../support/redis-cli-process.js', import.meta.url), [
+    const operator = spawnChild(new URL('../support/processes/redis-cli-process.js', import.meta.url), [
       lab.server.url,
       String(LEASE_MS),
       'del',

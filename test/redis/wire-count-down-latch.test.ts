@@ -3,9 +3,9 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening } from '../support/subscribers.js'
 import { expectOnly, repliesForgotten } from '../support/synchronizers.js'
-import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('the wire format of a count-down latch', () => {

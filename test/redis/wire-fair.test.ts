@@ -4,9 +4,9 @@ import { countCommands, expectTwoCommands } from '../support/command-stats.js'
 import { fairQueue } from '../support/fair-queue.js'
 import { expectKeys, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { FAIR_WAIT_MS, openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
-import { FAIR_WAIT_MS, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

@@ -3,9 +3,9 @@ import { describe, it } from 'node:test'
 import { expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listeningOn } from '../support/subscribers.js'
-import { openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

@@ -4,8 +4,8 @@ import type { Lock } from '../../src/index.js'
 import { countCommands, expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
+import { openTwin } from '../support/redisson-twin/twin.js'
 import { listeningOn } from '../support/subscribers.js'
-import { openTwin } from '../support/twin.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

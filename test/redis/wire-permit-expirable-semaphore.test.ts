@@ -5,9 +5,9 @@ import { permitAcquire } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
 import { NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
+import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening } from '../support/subscribers.js'
 import { expectOnly, repliesForgotten } from '../support/synchronizers.js'
-import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** Redisson's lease that never ends, as a score. */

@@ -4,8 +4,8 @@ import { expectTwoCommands } from '../support/command-stats.js'
 import { repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { measureLateness } from '../support/lateness.js'
+import { type Listening, openTwin, type Twin } from '../support/redisson-twin/twin.js'
 import { listening, REDISSON_CHANNELS } from '../support/subscribers.js'
-import { type Listening, openTwin, type Twin } from '../support/twin.js'
 import { sleep } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { expectKeys, lasting, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { keyNames, openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
-import { keyNames, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000

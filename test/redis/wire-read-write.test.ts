@@ -3,9 +3,9 @@ import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { expectKeys, lasting, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { keyNames, openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
-import { keyNames, openTwin } from '../support/twin.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_rwlock:{order}'

@@ -3,7 +3,7 @@ import { type Fault, MemoryPort, type Sent, type Server } from '../../src/testin
 import { knownScript, sha1Of } from '../../src/testing/memory-redis.js'
 import type { Clock } from '../../src/util/clock.js'
 import type { Dice } from '../support/dice.js'
-import type { FakeRedis } from '../support/fake-redis.js'
+import type { FakeRedis } from '../support/fakes/fake-redis.js'
 import { FollowingPort } from './following-port.js'
 import type { LateCopies } from './late-copies.js'
 import { NodeConnection } from './node.js'

@@ -1,7 +1,7 @@
 import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type Lock } from '../../src/index.js'
 import type { BaseLock } from '../../src/locks/base-lock.js'
 import type { Lease } from '../../src/locks/lease.js'
-import { type FakeRedis, FakeReplyError } from '../support/fake-redis.js'
+import { type FakeRedis, FakeReplyError } from '../support/fakes/fake-redis.js'
 import { GROUP, holderOfValue, VALUES } from './holders.js'
 import type { TroubleName } from './plan.js'
 import type { Task } from './task.js'

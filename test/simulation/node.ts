@@ -1,7 +1,7 @@
 import { ReplyError } from '../../src/testing/keyspace.js'
 import { knownScript, type Receiver, sha1Of } from '../../src/testing/memory-redis.js'
 import type { Clock } from '../../src/util/clock.js'
-import { FakeRedis } from '../support/fake-redis.js'
+import { FakeRedis } from '../support/fakes/fake-redis.js'
 import { patched } from '../support/patched.js'
 import type { ReplicationStream } from './replication-stream.js'
 

@@ -1,6 +1,6 @@
 import { LockError, type LockOptions } from '../../src/index.js'
 import type { Dice } from '../support/dice.js'
-import { FakeReplyError } from '../support/fake-redis.js'
+import { FakeReplyError } from '../support/fakes/fake-redis.js'
 import { LONGEST_LEASE_MS, type Process, type World } from './world.js'
 
 /** One of the tasks of a process, which uses something again and again. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Lock } from '../../src/index.js'
 import type { AnyLab } from './lab.js'
 import type { Place } from './places.js'
-import type { RedisServer } from './redis-server.js'
+import type { RedisServer } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 /** Of the tests, of connecting, and of servers among each other. */

@@ -7,8 +7,8 @@ import { MemoryRedis } from '../../src/testing/memory-redis.js'
 import { permitLeases, semaphoreChannel } from '../../src/wire/keys.js'
 import { Dice } from './dice.js'
 import { ALL_CHANNELS, RandomCalls, randomCommand } from './random-calls.js'
-import type { RedisServer } from './redis-server.js'
 import { formsOf } from './script-names.js'
+import type { RedisServer } from './servers/redis-server.js'
 import { sleep, waitUntil } from './wait-until.js'
 
 /** A key, with what is there; texts are strings of bytes. */

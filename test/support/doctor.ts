@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { spawnChild } from './child.js'
-import type { RedisServer } from './redis-server.js'
+import { spawnChild } from './processes/child.js'
+import type { RedisServer } from './servers/redis-server.js'
 
 /** From the compiled module in build/test/support. */
 const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)

@@ -1,6 +1,6 @@
 import { Cluster, Redis } from 'ioredis'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
-import { MASTER_NAME } from './redis-sentinel.js'
+import { MASTER_NAME } from './servers/redis-sentinel.js'
 
 /** It takes long to load, which the processes of the tests would feel that do not use it. */
 const nodeRedis = () => import('redis')

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { Cluster as IoredisCluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
 import { type BaseLock, type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
-import { type Child, spawnChild } from './child.js'
+import { type Child, spawnChild } from './processes/child.js'
 import { sleep } from './wait-until.js'
 
 /** Where the servers are: Sentinels, or nodes of a cluster. */
@@ -202,7 +202,7 @@ export class Storm {
 
   static async start(place: Place, options: ClientOptions, userOptions: Partial<Record<DriverName, object>> = {}) {
     const children = DRIVERS.map((driver) =>
-      spawnChild(new URL('./storm-process.js', import.meta.url), [
+      spawnChild(new URL('./processes/storm-process.js', import.meta.url), [
         JSON.stringify({ driver, place, options, userOptions: userOptions[driver] ?? {} }),
       ]),
     )

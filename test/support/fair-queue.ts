@@ -1,5 +1,5 @@
 import type { Lab } from './lab.js'
-import { FAIR_WAIT_MS, keyNames } from './twin.js'
+import { FAIR_WAIT_MS, keyNames } from './redisson-twin/twin.js'
 import { waitUntil } from './wait-until.js'
 
 /** The queue of one fair lock, read and changed from outside. */

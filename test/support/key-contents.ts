@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { recordMonitor } from './command-stats.js'
 import type { Lab } from './lab.js'
-import type { RedisServer } from './redis-server.js'
+import type { RedisServer } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 /** Names, and what Redisson's naming rule makes of them where something belongs to the lock: `redisson_…:<tagged>`. */

@@ -6,7 +6,7 @@ import type { Driver } from './drivers.js'
 import type { AnyLab } from './lab.js'
 import type { Admin } from './places.js'
 import { SCRIPT_NAMES } from './script-names.js'
-import type { Match } from './tcp-proxy.js'
+import type { Match } from './servers/tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
 /** A kind of lock, and what the tests of every kind need to know about it. */

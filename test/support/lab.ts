@@ -5,9 +5,9 @@ import { type Driver, drivers } from './drivers.js'
 import { expectNothingLeft, type ProcessWatch, timersLeft, watchProcess } from './leak-check.js'
 import { setUpMemoryLab } from './memory-place.js'
 import type { Place } from './places.js'
-import { type RedisServer, startRedis } from './redis-server.js'
 import { RIGHTS_OF_HOLDFAST } from './rights.js'
-import { startProxy, type TcpProxy } from './tcp-proxy.js'
+import { type RedisServer, startRedis } from './servers/redis-server.js'
+import { startProxy, type TcpProxy } from './servers/tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
 export { type Driver, drivers }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
-import { startRedis } from './redis-server.js'
-import { startProxy } from './tcp-proxy.js'
+import { startRedis } from './servers/redis-server.js'
+import { startProxy } from './servers/tcp-proxy.js'
 import { sleep, waitUntil } from './wait-until.js'
 
 describe('tcp-proxy, late copies', () => {

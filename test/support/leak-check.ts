@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { IS_BEFORE_7 } from './engine.js'
 import type { Place } from './places.js'
-import { RedisServer } from './redis-server.js'
+import { IS_BEFORE_7 } from './servers/engine.js'
+import { RedisServer } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 /**

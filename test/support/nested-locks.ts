@@ -1,6 +1,6 @@
 /** Child process: takes one lock and, when it is sent a command, another one inside. Ends when both are released. */
 import { connect } from 'holdfast'
-import { onCommand, report } from './child.js'
+import { onCommand, report } from './processes/child.js'
 
 const [url = '', outer = '', inner = ''] = process.argv.slice(2)
 const client = await connect({ url, inspection: { name: `taker-${outer}` } })

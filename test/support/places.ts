@@ -1,11 +1,11 @@
 import { after, before } from 'node:test'
 import type { Redis } from 'ioredis'
 import { slotOf } from '../../src/wire/slots.js'
-import { IS_BEFORE_7 } from './engine.js'
-import { type Cluster, startCluster } from './redis-cluster.js'
-import { SENTINEL_USER, type SentinelGroup, startSentinels } from './redis-sentinel.js'
-import type { RedisServer } from './redis-server.js'
 import { RIGHTS_OF_HOLDFAST } from './rights.js'
+import { IS_BEFORE_7 } from './servers/engine.js'
+import { type Cluster, startCluster } from './servers/redis-cluster.js'
+import { SENTINEL_USER, type SentinelGroup, startSentinels } from './servers/redis-sentinel.js'
+import type { RedisServer } from './servers/redis-server.js'
 
 /** What the suites read and write in Redis besides Holdfast. In a cluster each command goes to the node that has the key. */
 export type Admin = Pick<

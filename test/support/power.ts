@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, readlinkSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { RedisServer } from './redis-server.js'
+import type { RedisServer } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 const DISK = 'disk.img'

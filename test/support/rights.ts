@@ -1,5 +1,5 @@
 import { aclRule } from '../../src/doctor/acl.js'
-import { ENGINE_VERSION } from './engine.js'
+import { ENGINE_VERSION } from './servers/engine.js'
 
 /** The user of the tests' own connections, which may do everything. */
 export const ADMIN = 'admin'

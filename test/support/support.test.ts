@@ -2,16 +2,16 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { spawnChild } from './child.js'
 import { countCommands, recordMonitor } from './command-stats.js'
-import { freePort } from './free-port.js'
 import { expectNothingLeft, timersLeft, watchProcess } from './leak-check.js'
 import { plainClient } from './plain-client.js'
-import { type RedisServer, startRedis } from './redis-server.js'
-import { FrameCutter, wordsOf } from './resp-frames.js'
+import { spawnChild } from './processes/child.js'
+import { freePort } from './servers/free-port.js'
+import { type RedisServer, startRedis } from './servers/redis-server.js'
+import { FrameCutter, wordsOf } from './servers/resp-frames.js'
 import { settlesWithin, waitUntil } from './wait-until.js'
 
-const childModule = new URL('./support-child.js', import.meta.url)
+const childModule = new URL('./processes/support-child.js', import.meta.url)
 
 function isAlive(pid: number): boolean {
   try {

@@ -1,7 +1,7 @@
 import { expectKeys, type KeyContent } from './key-contents.js'
 import type { AnyLab, Lab } from './lab.js'
 import { SCRIPT_NAMES } from './script-names.js'
-import type { Match } from './tcp-proxy.js'
+import type { Match } from './servers/tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
 /** The stored replies of operations, which a lost reply may leave for 20 minutes. */

@@ -1,6 +1,6 @@
 import type { Client } from '../../src/index.js'
-import { wordsOf } from './resp-frames.js'
-import type { TcpProxy } from './tcp-proxy.js'
+import { wordsOf } from './servers/resp-frames.js'
+import type { TcpProxy } from './servers/tcp-proxy.js'
 
 /**
  * What a client sends for a lock that nobody else wants, taken and released ten times, and its connections then.

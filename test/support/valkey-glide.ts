@@ -4,8 +4,8 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
 import { timersLeft, watchProcess } from './leak-check.js'
-import { startCluster } from './redis-cluster.js'
-import { type RedisServer, startRedis } from './redis-server.js'
+import { startCluster } from './servers/redis-cluster.js'
+import { type RedisServer, startRedis } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 // Glide prints each error reply and each failed reconnect.

@@ -14,7 +14,7 @@ import {
 import { getMultiLock } from '../../src/index.js'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { openTelemetry } from '../../src/telemetry/opentelemetry.js'
-import type { ClientBench } from '../support/client-bench.js'
+import type { ClientBench } from '../support/fakes/client-bench.js'
 import { Scene } from './scene.js'
 
 class Reader extends MetricReader {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Lock } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const LEASE_MS = 3_000
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { connect } from '../../src/index.js'
-import { HAS_CLUSTER_DATABASES } from '../support/engine.js'
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
+import { HAS_CLUSTER_DATABASES } from '../support/servers/engine.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const ARGS = HAS_CLUSTER_DATABASES ? ['--cluster-databases', '3'] : []

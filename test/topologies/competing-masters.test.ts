@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { type Client, connect, type RedissonConfig } from '../../src/index.js'
-import { startSentinels } from '../support/redis-sentinel.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { startSentinels } from '../support/servers/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const ARGS = ['--repl-diskless-sync-delay', '0']

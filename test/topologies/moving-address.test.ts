@@ -5,8 +5,8 @@ import { GlideClient } from '@valkey/valkey-glide'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, connect } from '../../src/index.js'
 import { type Driver, drivers } from '../support/drivers.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { startProxy, type TcpProxy } from '../support/tcp-proxy.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const LIMIT_MS = 20_000

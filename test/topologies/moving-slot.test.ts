@@ -5,8 +5,8 @@ import { GlideClusterClient } from '@valkey/valkey-glide'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, connect } from '../../src/index.js'
 import { clusterDrivers, type Driver } from '../support/drivers.js'
-import { type Cluster, startCluster } from '../support/redis-cluster.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import '../support/valkey-glide.js' // silences glide
 import { waitUntil } from '../support/wait-until.js'
 

@@ -4,7 +4,7 @@ import { afterEach, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createSentinel } from 'redis'
 import { type Client, connect } from '../../src/index.js'
-import { MASTER_NAME, type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
+import { MASTER_NAME, type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const LIMIT_MS = 20_000

@@ -6,9 +6,9 @@ import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { nodeRedis } from '../../src/adapters/node-redis/port.js'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { MASTER_NAME, startSentinels } from '../support/redis-sentinel.js'
-import type { RedisServer } from '../support/redis-server.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import { MASTER_NAME, startSentinels } from '../support/servers/redis-sentinel.js'
+import type { RedisServer } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
 interface Servers {

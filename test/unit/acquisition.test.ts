@@ -5,8 +5,8 @@ import { NoReplyError } from '../../src/delivery/replies.js'
 import { LeaseLostError, NotDurableError, NotReplicatedError } from '../../src/errors.js'
 import type { Lock } from '../../src/index.js'
 import { isTransient } from '../../src/locks/acquisition.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 /** As short as this, a quarter of it in ms is how many requests may be in flight. */
 const LEASE_MS = 1_000

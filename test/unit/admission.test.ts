@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort, type Sent } from '../support/fake-port.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort, type Sent } from '../support/fakes/fake-port.js'
 
 const LEASE_MS = 1_000
 /** One batch more than may be in flight at once, so that no other call shares a batch with them. */

@@ -6,9 +6,9 @@ import { CLIENT_OPTIONS } from '../../src/client-options.js'
 import { connect, getMultiLock, getRedLock } from '../../src/index.js'
 import { checkNames } from '../../src/locks/with-lock.js'
 import { mappedName } from '../../src/wire/names.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 /** 100 years of 365 days. */
 const MAX_DURATION_MS = 3_153_600_000_000

@@ -4,8 +4,8 @@ import { BackgroundRetries } from '../../src/delivery/background-retries.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRelease } from '../../src/lua/generated.js'
 import type { Random } from '../../src/util/random.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 const RELEASE = lockRelease('a', 'me:1', 'channel', '0')
 const COMMAND_TIMEOUT_MS = 3_000

@@ -6,7 +6,7 @@ import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockAcquire, lockRelease, lockRenew } from '../../src/lua/generated.js'
 import { forCluster, forMany, inTime } from '../../src/lua/variants.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 const TIMEOUT_MS = 3_000
 const ACQUIRE = lockAcquire('', 0, '').script

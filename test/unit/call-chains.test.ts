@@ -5,7 +5,7 @@ import { getMultiLock, type Hold } from '../../src/index.js'
 import { around } from '../../src/locks/call-chain.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { currentScope, holdsAround, isInsideOf } from '../../src/locks/ownership.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 let bench: ClientBench
 

@@ -8,7 +8,7 @@ import { Scripts } from '../../src/delivery/scripts.js'
 import { fleetRead, lockAcquire, lockRelease, lockRenew } from '../../src/lua/generated.js'
 import type { Argument, ScriptCall } from '../../src/lua/script.js'
 import { forCluster } from '../../src/lua/variants.js'
-import { BusyClock, FakeClock, turn } from '../support/fake-clock.js'
+import { BusyClock, FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 const TIMEOUT_MS = 3_000
 const LEASE_MS = 1_000

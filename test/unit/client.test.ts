@@ -9,9 +9,9 @@ import type { ClientOptions } from '../../src/client-options.js'
 import { ReplyError } from '../../src/testing/keyspace.js'
 import { threadClock } from '../../src/util/clock.js'
 import { lockChannel } from '../../src/wire/keys.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 /** A port whose events the test may cause itself. */
 class OpenPort extends FakePort {

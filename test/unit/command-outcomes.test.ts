@@ -5,7 +5,7 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockAcquire } from '../../src/lua/generated.js'
-import { BusyClock, turn } from '../support/fake-clock.js'
+import { BusyClock, turn } from '../support/fakes/fake-clock.js'
 
 const TIMEOUT_MS = 3_000
 const TAKE = lockAcquire('a', 30_000, 'me:1')

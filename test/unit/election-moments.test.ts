@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type ElectionOptions, OutcomeUnknownError } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
 
 const LEASE_MS = 30_000

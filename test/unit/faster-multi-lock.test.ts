@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold, Lock } from '../../src/index.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 let bench: ClientBench
 

@@ -4,7 +4,7 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { FencedKind } from '../../src/locks/kinds/fenced.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 it('a fenced lock is granted by a token and by nothing else', () => {
   const kind = new FencedKind()

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold, Lock } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 let bench: ClientBench
 

@@ -7,8 +7,8 @@ import { readAudit } from '../../src/locks/breaking/audit.js'
 import { readNotice } from '../../src/locks/breaking/mark.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { AUDIT_KEY, forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 

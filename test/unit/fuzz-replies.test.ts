@@ -5,9 +5,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { type Client, getMultiLock, getRedLock, type Lock, LockError } from '../../src/index.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 import { fuzz } from '../support/fuzz.js'
 
 const scalar = fc.oneof(

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold, LeaseLostError } from '../../src/index.js'
-import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { CHANNEL, ClientBench, handOffsOf } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const LEASE_MS = 3_000
 

@@ -4,9 +4,9 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
 import { INBOX_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
-import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
-import type { FakePort } from '../support/fake-port.js'
+import { CHANNEL, ClientBench, handOffsOf } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import type { FakePort } from '../support/fakes/fake-port.js'
 
 let bench: ClientBench
 

@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import type { Hold, LockOptions } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { CHANNEL, ClientBench, handOffsOf } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const LEASE_MS = 3_000
 

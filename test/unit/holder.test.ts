@@ -7,8 +7,8 @@ import { describe, it, type TestContext } from 'node:test'
 import { Client } from '../../src/client.js'
 import { systemRandom } from '../../src/util/random.js'
 import { checkHolder, formatHolder, isMarked, markedId, Owners } from '../../src/wire/holder.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 

@@ -5,7 +5,7 @@ import { IdempotencyKeys, TooLate } from '../../src/delivery/idempotency.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { idempotencyForget, semaphoreRelease } from '../../src/lua/generated.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 /** What the clock of Redis says at first. */
 const EPOCH_MS = 1_800_000_000_000

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type LockOptions } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
-import { fakeClient } from '../support/fake-client.js'
-import { turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 let bench: ClientBench
 let longHolds: { hold: Hold; heldMs: number }[]

@@ -6,9 +6,9 @@ import { SpinKind, type SpinLockOptions } from '../../src/locks/kinds/spin.js'
 import { STRING } from '../../src/locks/kinds/string.js'
 import { KIND_IDS, KINDS, NAMED_KIND_IDS, type NamedKindId } from '../../src/locks/kinds/table.js'
 import type { Random } from '../../src/util/random.js'
-import { ClientBench } from '../support/client-bench.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 it('the getter in each row of the table of kinds returns a lock of that kind', async () => {
   await using client = new Client(new FakePort(new FakeClock()))

@@ -6,8 +6,8 @@ import type { Hold } from '../../src/index.js'
 import { SCRIPTS } from '../../src/lua/generated.js'
 import { TOO_LATE } from '../../src/lua/variants.js'
 import { systemRandom } from '../../src/util/random.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 import { kinds } from '../support/kinds.js'
 
 const COMMAND_TIMEOUT_MS = 3_000

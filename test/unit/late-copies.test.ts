@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import { knownScript } from '../../src/testing/memory-redis.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 import { type Kind, kinds } from '../support/kinds.js'
 
 let bench: ClientBench

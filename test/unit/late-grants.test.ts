@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
-import { FakeRedis } from '../support/fake-redis.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
+import { FakeRedis } from '../support/fakes/fake-redis.js'
 
 let clock: FakeClock
 let redis: FakeRedis

@@ -5,8 +5,8 @@ import type { Hold, LeaseLostError } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import type { Watched } from '../../src/watchdog/renewable.js'
 import type { ThreadClient } from '../../src/watchdog/thread-client.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const LEASE_MS = 30_000
 const PERIOD_MS = 10_000

@@ -4,9 +4,9 @@ import { beforeEach, describe, it } from 'node:test'
 import type { Acknowledgement } from '../../src/adapters/port.js'
 import type { Client } from '../../src/client.js'
 import { getMultiLock } from '../../src/index.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
 
 const COMMAND_TIMEOUT_MS = 3_000

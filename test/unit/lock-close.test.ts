@@ -1,8 +1,8 @@
 /** How a client closes, and a channel that Redis refuses. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
 

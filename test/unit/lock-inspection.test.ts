@@ -1,7 +1,7 @@
 /** What Redis says about a lock: its holders, what is left of the lease, and what else may have its name. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 const WRONG_TYPE = 'WRONGTYPE Operation against a key holding the wrong kind of value'
 

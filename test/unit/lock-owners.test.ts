@@ -1,8 +1,8 @@
 /** The holds of one owner: re-entries, scopes, and holds that are handed over. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
 const NO_REPLY = { code: 'LOCK_OUTCOME_UNKNOWN', lockName: 'a' }

@@ -5,8 +5,8 @@ import { type Client, lockOfKind } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
 import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
 import { fencingTokenKey, turnQueueKey } from '../../src/wire/keys.js'
-import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
-import { FakeReplyError } from '../support/fake-redis.js'
+import { CHANNEL, ClientBench, handOffsOf } from '../support/fakes/client-bench.js'
+import { FakeReplyError } from '../support/fakes/fake-redis.js'
 
 let bench: ClientBench
 

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import { fairQueue, turnQueueKey } from '../../src/wire/keys.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
 const NO_REPLY = { code: 'LOCK_OUTCOME_UNKNOWN', lockName: 'a' }

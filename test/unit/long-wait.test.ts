@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import type { Context } from '../../src/locks/context.js'
 import { LongWait } from '../../src/locks/reporting/long-wait.js'
 import { NOT_KNOWN } from '../../src/locks/reporting/who-holds.js'
-import { FakeClock } from '../support/fake-clock.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
 
 it('a wait that ends during the look at its holders is not reported: the caller itself may be one of them by now', async () => {
   for (const endsDuringLook of [false, true]) {

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { getMultiLock, type Lock, type MultiLock } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
-import { fakeClient } from '../support/fake-client.js'
-import { turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 /** Of the first wait with something in hand, with a random number in the middle. */
 const PATIENCE_MS = 75

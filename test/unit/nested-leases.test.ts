@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import type { ThreadClient } from '../../src/watchdog/thread-client.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 import { kinds } from '../support/kinds.js'
 
 const WATCHDOG_MS = 30_000

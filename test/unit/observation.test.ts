@@ -8,8 +8,8 @@ import { getMultiLock, getRedLock, type Hold, type HoldfastChannels } from '../.
 import { obeyMark } from '../../src/locks/breaking/apply-mark.js'
 import type { Lock } from '../../src/locks/lock.js'
 import { forcedKey } from '../../src/wire/keys.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const LEASE_MS = 3_000
 const NAMES = [

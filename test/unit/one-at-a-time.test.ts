@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { OneAtATime } from '../../src/util/one-at-a-time.js'
-import { turn } from '../support/fake-clock.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 describe('actions that run one at a time', () => {
   it('begin in the order in which they came, each when the one before it has ended, also by an error', async () => {

@@ -4,7 +4,7 @@ import { beforeEach, describe, it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRelease } from '../../src/lua/generated.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 const release = (name: string) => lockRelease(name, 'me:1', 'channel', '0')
 

@@ -10,8 +10,8 @@ import { MAX_REPLY_BYTES, readStateReply, type StateReply, writeStateRequest } f
 import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
 import { type ClientOptions, getMultiLock } from '../../src/index.js'
 import { RecentLosses } from '../../src/locks/reporting/recent-losses.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 const REPLY = `holdfast_reply:${'0'.repeat(32)}`
 const MINUTE = 60_000

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { ForceUnlockOptions, ForceUnlockResult, Hold, Lock } from '../../src/index.js'
 import { readAudit } from '../../src/locks/breaking/audit.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 const KINDS: readonly [string, (client: ClientBench['client']) => Lock][] = [

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client, Hold, LockOptions } from '../../src/index.js'
-import { turn } from '../support/fake-clock.js'
-import { RedLockBench } from '../support/red-lock-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { RedLockBench } from '../support/fakes/red-lock-bench.js'
 
 const LOADING = { errorReply: 'LOADING Redis is loading the dataset in memory' }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Hold, type Lock, QuorumError } from '../../src/index.js'
-import { RedLockBench } from '../support/red-lock-bench.js'
+import { RedLockBench } from '../support/fakes/red-lock-bench.js'
 
 let bench: RedLockBench
 

@@ -4,8 +4,8 @@ import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRenew } from '../../src/lua/generated.js'
 import type { Renewable } from '../../src/watchdog/renewable.js'
 import { Renewer } from '../../src/watchdog/renewer.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 const HOLDER = 'client:1'
 const LEASE_MS = 3_000

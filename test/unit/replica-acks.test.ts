@@ -8,9 +8,9 @@ import { mayBeGranted, Replication } from '../../src/delivery/replica-acks.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { NotDurableError, NotReplicatedError } from '../../src/errors.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
-import { FakeRedis } from '../support/fake-redis.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
+import { FakeRedis } from '../support/fakes/fake-redis.js'
 
 describe('the connection of a confirmation', () => {
   const clock = new FakeClock()

@@ -9,7 +9,7 @@ import { SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.
 import { Replication } from '../../src/delivery/replica-acks.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { SystemClock } from '../../src/util/clock.js'
-import { FakeClock } from '../support/fake-clock.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
 
 const CURRENT: MasterStatus = { replicas: 2, isConfirmed: true }
 

@@ -5,7 +5,7 @@ import { backoffMs } from '../../src/util/backoff.js'
 import { retry } from '../../src/util/retry.js'
 import { sleep } from '../../src/util/sleep.js'
 import { within } from '../../src/util/timeout.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 /** An attempt that fails `failures` times and then resolves to `done`. */
 function failing(failures: number): { attempt: () => Promise<string>; made: () => number } {

@@ -5,10 +5,10 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
 import type { Semaphore } from '../../src/synchronizers/semaphore.js'
 import { systemRandom } from '../../src/util/random.js'
-import { fakeClient } from '../support/fake-client.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
-import { FakeRedis } from '../support/fake-redis.js'
+import { fakeClient } from '../support/fakes/fake-client.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
+import { FakeRedis } from '../support/fakes/fake-redis.js'
 
 const TIMEOUT_MS = 3_000
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { closeOnSignals, type SignalOptions } from '../../src/shutdown.js'
-import { turn } from '../support/fake-clock.js'
+import { turn } from '../support/fakes/fake-clock.js'
 
 let calls: string[]
 let errors: Error[]

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
 import { systemRandom } from '../../src/util/random.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
-import { FakeRedis, FakeReplyError } from '../support/fake-redis.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
+import { FakeRedis, FakeReplyError } from '../support/fakes/fake-redis.js'
 
 let clock: FakeClock
 let port: FakePort

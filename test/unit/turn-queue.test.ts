@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client, Hold, Lock, LockOptions } from '../../src/index.js'
 import { INBOX_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
-import { CHANNEL, ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
-import type { FakePort } from '../support/fake-port.js'
+import { CHANNEL, ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import type { FakePort } from '../support/fakes/fake-port.js'
 
 const LEASE_MS = 30_000
 /** A holder that is a thread of Redisson: it does not know the turn queue. */

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Attempt, OUTAGE_PATIENCE_MS, tryOnce, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
-import { turn } from '../support/fake-clock.js'
-import { TransientError, WaitBench } from '../support/wait-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { TransientError, WaitBench } from '../support/fakes/wait-bench.js'
 
 let bench: WaitBench
 

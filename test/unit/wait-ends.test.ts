@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { tryOnce } from '../../src/waiting/wait-loop.js'
-import { turn } from '../support/fake-clock.js'
-import { CHANNEL, TransientError, WaitBench } from '../support/wait-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { CHANNEL, TransientError, WaitBench } from '../support/fakes/wait-bench.js'
 
 let bench: WaitBench
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Attempt, type Outcome, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
 import { Wakeups } from '../../src/waiting/wakeups.js'
-import { turn } from '../support/fake-clock.js'
-import { CHANNEL, WaitBench, type WaitOptions } from '../support/wait-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { CHANNEL, WaitBench, type WaitOptions } from '../support/fakes/wait-bench.js'
 
 let bench: WaitBench
 

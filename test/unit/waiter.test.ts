@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { SeededRandom } from '../../src/testing/seeded-random.js'
 import { Waiter } from '../../src/waiting/waiter.js'
 import { type Subscription, Wakeups } from '../../src/waiting/wakeups.js'
-import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
+import { FakePort } from '../support/fakes/fake-port.js'
 
 const CHANNEL = 'channel'
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { getMultiLock } from '../../src/index.js'
 import { slotOf } from '../../src/wire/slots.js'
-import { turn } from '../support/fake-clock.js'
-import { LEASE_MS, PERIOD_MS, SURE_MS, WatchdogBench } from '../support/watchdog-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { LEASE_MS, PERIOD_MS, SURE_MS, WatchdogBench } from '../support/fakes/watchdog-bench.js'
 
 let bench: WatchdogBench
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { RECORD_TTL_MS } from '../../src/fleet/record.js'
 import { type ClientOptions, getMultiLock, type Lock, type LockOptions, WaitTimeoutError } from '../../src/index.js'
 import type { Fault } from '../../src/testing/memory-port.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 const ID = '8743c9c0-0795-4907-87fd-6c71401dfa57'
 const HOLDER = `${ID}:7`

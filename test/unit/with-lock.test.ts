@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { LeaseLostError } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 const RELEASES = ['lock/release', 'lock/release-queued']
 

@@ -1,0 +1,20 @@
+import { contend, openClient } from '../failover.js'
+import { onCommand, report } from './child.js'
+
+/** A process whose tasks contend for locks until a command to stop. Argument: how to connect, as JSON. */
+const { driver, place, options, userOptions } = JSON.parse(process.argv[2] ?? '')
+const { client, end } = await openClient(driver, place, options, userOptions)
+let isOver = false
+
+const stop = onCommand<{ at: string }>(({ at }) => {
+  if (at === 'go') void run()
+  else isOver = true
+})
+report({ at: 'ready' })
+
+async function run(): Promise<void> {
+  const history = await contend(client, driver, { isOver: () => isOver })
+  await end()
+  report({ at: 'done', history })
+  stop()
+}
