@@ -2,16 +2,10 @@
 import type { Clock } from '../util/clock.js'
 import { NameMap } from '../util/collections.js'
 import type { Inbox, TurnMessage } from './inbox.js'
+import { LINGER_MS, Listening, type LockSubscription, OTHERS_TURN_MS } from './listening.js'
 import { TurnQueue, type TurnRequest, type TurnTicket } from './turn-queue.js'
 import type { Waiter } from './waiter.js'
-import type { Subscription, Wakeups } from './wakeups.js'
-
-/** How soon a queue that relies on wake-ups polls nevertheless, ms: the delay that a lost message causes. */
-const POLL_MS = 5_000
-/** The same while it is another client's turn, ms: the delay if that client has died. */
-const OTHERS_TURN_MS = 1_000
-/** How long a queue stays subscribed after its last waiter has left, ms: often the next one comes soon. */
-const LINGER_MS = 500
+import type { Wakeups } from './wakeups.js'
 
 /** How the waiters of one client learn of a release. */
 export interface WakeUpSource {
@@ -29,9 +23,6 @@ export interface Refusal {
   readonly place?: 'first' | 'behind' | undefined
 }
 
-/** What a queue needs of its subscription to the lock's channel. */
-type LockSubscription = Omit<Subscription, 'isRefused'>
-
 /** Other clients go first. */
 interface Pause {
   /** Whether the queue would have been woken meanwhile. */
@@ -41,31 +32,21 @@ interface Pause {
 
 /**
  * The callers of one client that wait for one lock, first come first served. Only the head sends commands to Redis, so a
- * thousand waiters cost as much as one. The queue owns the subscription, which wakes the head: it subscribes when the head
- * is first refused, and unsubscribes a little after the last waiter has left.
- *
- * If there is a turn queue, the client receives its turns on its inbox. It subscribes to the lock's channel, too, while the
- * holder may be a thread of Redisson, whose release notifies no inbox.
+ * thousand waiters cost as much as one. The queue subscribes when the head is first refused, and unsubscribes a little after
+ * the last waiter has left.
  */
 export class WaitQueue {
   readonly #clock: Clock
   readonly #turns: TurnQueue | undefined
-  readonly #subscribe: (listener: () => void) => LockSubscription
+  readonly #listening: Listening
   readonly #onClose: () => void
   readonly #waiters = new Set<Waiter>()
-  #subscription: LockSubscription | undefined
-  /** The earliest time to leave the lock's channel, on the clock. */
-  #subscribedUntil = 0
   #hasRivals = false
   /** How the last attempt used the turn queue; undefined: it did not. */
   #lastRequest: TurnRequest | undefined
-  /** The next attempt is a poll. */
-  #isPoll = false
   #pause: Pause | undefined
   /** Until when a grant to a waiter of this queue is certain to keep the lock, on the clock; 0: unknown. */
   #takenUntil = 0
-  #pollAt = 0
-  #timer: { readonly firesAt: number; readonly cancel: () => void } | undefined
   #cancelLinger: (() => void) | undefined
 
   constructor(
@@ -77,7 +58,12 @@ export class WaitQueue {
   ) {
     this.#clock = clock
     this.#turns = leaveTurnQueue && new TurnQueue(inbox, leaveTurnQueue, (message) => this.#receive(message))
-    this.#subscribe = subscribe
+    this.#listening = new Listening(
+      clock,
+      this.#turns,
+      () => subscribe(() => this.wake()),
+      () => this.wake(),
+    )
     this.#onClose = onClose
   }
 
@@ -97,13 +83,12 @@ export class WaitQueue {
 
   /** Whether the client is subscribed to whatever announces a release, so that it misses none. */
   get isListening(): boolean {
-    if (!this.#usableTurns) return this.#subscription?.isLive ?? false
-    return this.#usableTurns.isListening && this.#subscription?.isLive !== false
+    return this.#listening.isLive
   }
 
   /** How many receivers of a message on the lock's channel are this queue. */
   get ownReceivers(): number {
-    return this.#subscription?.ownReceivers ?? 0
+    return this.#listening.ownReceivers
   }
 
   /** The ticket of this client in the turn queue, if Redis has it. */
@@ -111,43 +96,20 @@ export class WaitQueue {
     return this.#turns?.queuedTicket
   }
 
-  get #usableTurns(): TurnQueue | undefined {
-    return this.#turns?.isAllowed ? this.#turns : undefined
-  }
-
   /** The head is about to request the lock. @returns how it uses the turn queue; undefined: not at all */
   request(): TurnRequest | undefined {
-    const isPoll = this.#isPoll
-    this.#isPoll = false
-    this.#lastRequest = this.#turns?.request(isPoll, this.#waiters.size > 1)
+    this.#lastRequest = this.#turns?.request(this.#listening.takePoll(), this.#waiters.size > 1)
     return this.#lastRequest
   }
 
   /** No wake-up came for a while: the next request is a poll. */
   markPoll(): void {
-    this.#isPoll = true
+    this.#listening.markPoll()
   }
 
-  /**
-   * The head was refused: subscribe. The head is woken once the subscription is confirmed, as the lock may have been free
-   * until then.
-   */
+  /** The head was refused. */
   refused(place: Refusal['place']): void {
-    this.#usableTurns?.takeTicket()
-    const now = this.#clock.now()
-    const isFirst = place === 'first'
-    // Some releases give no turn: those of Redisson, and `forceUnlock` by others. The first client in the queue listens for
-    // them on behalf of all; not at once, as usually its turn comes soon.
-    const mayMissRelease = this.#lastRequest !== undefined && !place
-    if (!this.#usableTurns || mayMissRelease || (isFirst && this.#lastRequest?.isPoll)) {
-      this.#subscribedUntil = now + LINGER_MS
-      this.#subscription ??= this.#subscribe(() => this.wake())
-    } else if (isFirst) {
-      if (!this.#subscription) this.#pollWithin(OTHERS_TURN_MS)
-    } else if (this.#subscription && now >= this.#subscribedUntil) {
-      this.#subscription.leave()
-      this.#subscription = undefined
-    }
+    this.#listening.refused(place, this.#lastRequest)
   }
 
   /**
@@ -191,7 +153,7 @@ export class WaitQueue {
     this.#waiters.delete(head)
     // The ticket may stay in Redis: the next release takes it back.
     if (this.#waiters.size === 0) this.#linger()
-    else if (this.isListening) this.#pollWithin(this.#subscription ? POLL_MS : OTHERS_TURN_MS)
+    else if (this.isListening) this.#listening.pollLater()
     else this.wake()
     return true
   }
@@ -223,10 +185,11 @@ export class WaitQueue {
     if (this.#waiters.size === 0 || !wasHead) return
     // Without a live subscription, without a place in the queue, or after a message during the last attempt, the lock may be
     // free again already.
-    const isQueued = !this.#usableTurns || this.#usableTurns.isQueued
+    const { turns, isSubscribed } = this.#listening
+    const isQueued = !turns || turns.isQueued
     this.#takenUntil = this.isListening && isQueued && !waiter.isWoken ? (takenUntil ?? 0) : 0
     // Redisson announces `forceUnlock` on the lock's channel alone, to which the first client subscribes after a while.
-    if (this.#takenUntil > 0 && this.#usableTurns && !this.#subscription) this.#pollWithin(OTHERS_TURN_MS)
+    if (this.#takenUntil > 0 && turns && !isSubscribed) this.#listening.pollSoon()
     this.#head()?.wake()
   }
 
@@ -235,10 +198,7 @@ export class WaitQueue {
     if (this.#waiters.size > 0) return
     this.#cancelLinger?.()
     this.#pause?.cancel?.()
-    this.#timer?.cancel()
-    this.#turns?.close()
-    this.#subscription?.leave()
-    this.#subscription = undefined
+    this.#listening.close()
     this.#onClose()
   }
 
@@ -250,7 +210,7 @@ export class WaitQueue {
   }
 
   #receive(message: TurnMessage): void {
-    if (message === 'next') this.#pollWithin(OTHERS_TURN_MS)
+    if (message === 'next') this.#listening.pollSoon()
     else if (message === undefined || this.#waiters.size > 0) this.wake()
     else this.#leaveTurnQueue()
   }
@@ -258,31 +218,13 @@ export class WaitQueue {
   /** The last waiter has left. */
   #linger(): void {
     this.#takenUntil = 0
-    if (!this.#turns || !(this.#subscription || this.#turns.hasTicket)) this.close()
+    if (!this.#turns || !(this.#listening.isSubscribed || this.#turns.hasTicket)) this.close()
     else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
   }
 
   #leaveTurnQueue(): void {
     this.#turns?.leave()
     this.#takenUntil = 0
-  }
-
-  /** Wakes the head after `ms` unless something else does. One timer however often this is called. */
-  #pollWithin(ms: number): void {
-    this.#pollAt = this.#clock.now() + ms
-    if (this.#timer && this.#timer.firesAt <= this.#pollAt) return
-    this.#timer?.cancel()
-    const poll = (): void => {
-      this.#timer = undefined
-      const leftMs = this.#pollAt - this.#clock.now()
-      if (leftMs > 0) {
-        this.#pollWithin(leftMs)
-      } else {
-        this.markPoll()
-        this.wake()
-      }
-    }
-    this.#timer = { firesAt: this.#pollAt, cancel: this.#clock.after(ms, poll) }
   }
 
   #head(): Waiter | undefined {
