@@ -2,44 +2,12 @@ import { AssertionError } from 'node:assert'
 import { setTimeout as wait } from 'node:timers/promises'
 
 const POLL_MS = 5
-/** What a turn of the event loop uses up of a `Patience` at most, ms. */
-const STEP_MS = 25
 
 type Truthy<T> = Exclude<T, false | 0 | 0n | '' | null | undefined>
 
 /** A pause, for faults that take time. To wait for something to happen, use `waitUntil`. */
 export async function sleep(ms: number): Promise<void> {
   await wait(ms)
-}
-
-/**
- * A time limit in ms that only counts while the process has turns: neither a machine that stands still nor a long computation
- * uses it up before what is waited for has had its chance.
- */
-export class Patience implements Disposable {
-  readonly #cancelled = new AbortController()
-  #isOver = false
-
-  constructor(ms: number) {
-    void this.#pass(ms)
-  }
-
-  get isOver(): boolean {
-    return this.#isOver
-  }
-
-  [Symbol.dispose](): void {
-    this.#cancelled.abort()
-  }
-
-  async #pass(ms: number): Promise<void> {
-    const { signal } = this.#cancelled
-    for (let left = ms; left > 0; left -= STEP_MS) {
-      await wait(Math.min(left, STEP_MS), undefined, { signal }).catch(() => {})
-      if (signal.aborted) break
-    }
-    this.#isOver = !signal.aborted
-  }
 }
 
 /**

@@ -1,6 +1,0 @@
-import { describe } from 'node:test'
-import { itAgrees } from './agreement.js'
-
-describe('locks agree with the model after every step of random sequences', () => {
-  itAgrees('shared-locks')
-})
