@@ -3,10 +3,8 @@ import { pathToFileURL } from 'node:url'
 import type { RedisPort } from './adapters/port.js'
 import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
-import { describe, overridden } from './config/deployment.js'
 import { refuseMisusedTarget } from './config/misuse.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
-import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, RedissonConfig } from './config/schema.js'
 import { ConfigError } from './errors.js'
 import { callerOf, countOpen, redisOfClient, redisOfDeployment, redisOfUrl } from './open-clients.js'
@@ -84,8 +82,8 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   }
   const { lockWatchdogTimeoutMs } = checkClientOptions(rest) // before a connection is opened
   if (config !== undefined) return await openConfig(config, own, rest, caller)
-  const href = url === undefined ? undefined : checkRedisUrl(url, 'url')
-  const thread = threadOf(watchdog, href, lockWatchdogTimeoutMs)
+  const href = url === undefined ? undefined : await checkUrl(url, 'url')
+  const thread = await threadOf(watchdog, href, lockWatchdogTimeoutMs)
   const port = href === undefined ? await openPort(client) : await openUrl(href)
   const opened = new Client(port, rest)
   if (thread) await opened.protect(thread)
@@ -111,6 +109,7 @@ async function openConfig(
   rest: ClientOptions,
   caller: string | undefined,
 ): Promise<Client> {
+  const { describe, overridden } = await import('./config/deployment.js')
   const overrides = { nameMapper, credentialsResolver }
   const isFile = typeof config === 'string' || config instanceof URL
   const loaded = isFile
@@ -120,7 +119,7 @@ async function openConfig(
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
   const options = { ...deployment.options, ...given }
   const { lockWatchdogTimeoutMs } = checkClientOptions(options)
-  const thread = threadOf(watchdog, loaded, lockWatchdogTimeoutMs)
+  const thread = await threadOf(watchdog, loaded, lockWatchdogTimeoutMs)
   const client = new Client(await openDeployment(deployment), options)
   if (thread) await client.protect(thread)
   countOpen(client, caller, redisOfDeployment(deployment))
@@ -132,28 +131,35 @@ async function openConfig(
  * The terms of the watchdog thread, if there is to be one.
  * @param connection  how the client connects; undefined: through an object that a thread cannot use
  */
-function threadOf(
+async function threadOf(
   options: WatchdogOptions | undefined,
   connection: string | RedissonConfig | undefined,
   watchdogTimeoutMs: number,
-): Parameters<Client['protect']>[0] | undefined {
+): Promise<Parameters<Client['protect']>[0] | undefined> {
   if (options === undefined) return undefined
   const own = ownOptions(options, WATCHDOG_OPTIONS)
   const { thread = false, maxBlockMs = DEFAULT_BLOCK_LEASES * watchdogTimeoutMs } = own
   checkDuration('watchdog.maxBlockMs', maxBlockMs, watchdogTimeoutMs)
   if (own.connection === undefined && thread === false) return undefined
-  const ours = checkConnection(own.connection ?? connection)
+  const ours = await checkConnection(own.connection ?? connection)
   return thread === false ? undefined : { connection: ours, maxBlockMs, file: fileOf(thread) }
 }
 
+/** What only some programs need is loaded when it is needed: it makes the others start faster. */
+async function checkUrl(url: string, path: string): Promise<string> {
+  const { checkRedisUrl } = await import('./config/redis-url.js')
+  return checkRedisUrl(url, path)
+}
+
 /** A connection that can be sent to a thread. */
-function checkConnection(connection: unknown): string | object {
+async function checkConnection(connection: unknown): Promise<string | object> {
   const path = 'watchdog.connection'
   if (connection === undefined) {
     const allowed = 'a URL or a configuration: the thread cannot use the client, and needs its own connection'
     throw new ConfigError(path, undefined, allowed)
   }
-  if (typeof connection === 'string') return checkRedisUrl(connection, path)
+  if (typeof connection === 'string') return await checkUrl(connection, path)
+  const { describe, overridden } = await import('./config/deployment.js')
   // The thread receives mapped names.
   const config = overridden(connection as RedissonConfig, { nameMapper: null })
   describe(config)
