@@ -2,8 +2,7 @@
 // its header. Fails if a header names a key or argument that the body does not read, or the reverse.
 // Each part that scripts share is embedded once, or once for each set of keys.
 import { createHash } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
-import { LUA, luaFiles, readPart, readScript } from './files.mjs'
+import { LUA, luaFiles, readPart, readScript, writeGenerated } from './files.mjs'
 import { withLiteralKeys } from './literal-keys.mjs'
 
 const OUTPUT = `${LUA}generated.ts`
@@ -29,7 +28,7 @@ ${files.map((file) => `  ${constantOf(file.slice(0, -'.lua'.length))},`).join('\
 ]
 `
 
-writeFileSync(OUTPUT, generated)
+writeGenerated(OUTPUT, generated)
 
 function embed(file) {
   const script = readScript(file)

@@ -1,5 +1,5 @@
 // The .lua files of the scripts, and their texts as Redis gets them: without comments, and with the parts that they include.
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 export const LUA = fileURLToPath(new URL('../../src/lua/', import.meta.url))
@@ -10,6 +10,11 @@ export function luaFiles() {
     .map((file) => String(file).replaceAll('\\', '/'))
     .filter((file) => file.endsWith('.lua') && !file.endsWith('.part.lua'))
     .sort()
+}
+
+/** Writes a generated file unless it is the same: `npm pack` also runs this, beside programs that read it. */
+export function writeGenerated(path, text) {
+  if (!existsSync(path) || readFileSync(path, 'utf8') !== text) writeFileSync(path, text)
 }
 
 /**

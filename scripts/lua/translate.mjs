@@ -1,8 +1,8 @@
 // Generates src/testing/generated.ts: our scripts as JavaScript, for the in-memory Redis. Fails at any construct,
 // library function, pattern or format that it does not know.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { LUA, luaFiles, readPart, readScript } from './files.mjs'
+import { LUA, luaFiles, readPart, readScript, writeGenerated } from './files.mjs'
 import { parseLua, refuse } from './parser.mjs'
 
 const OUTPUT = fileURLToPath(new URL('../../src/testing/generated.ts', import.meta.url))
@@ -516,7 +516,7 @@ ${publishing}
 }
 `)
 
-writeFileSync(OUTPUT, generated)
+writeGenerated(OUTPUT, generated)
 
 function indented(code) {
   let depth = 0
