@@ -13,7 +13,7 @@ const PUBLIC = [
   'locks/base-lock.ts',
   'locks/lock.ts',
   'locks/hold.ts',
-  'locks/kinds/read-write.ts',
+  'locks/read-write-lock.ts',
   'synchronizers/semaphore.ts',
   'synchronizers/permit-expirable-semaphore.ts',
   'synchronizers/count-down-latch.ts',
