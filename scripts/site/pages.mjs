@@ -25,11 +25,11 @@ export function writePages() {
   write('examples/index.md', `# Examples\n\nEach program runs in the tests.\n\n${exampleList()}\n`)
 }
 
-/** Where a file of the project is on the site. */
+/** Where a file of the project is on the site; null if it is not there. */
 function targetOf(file) {
   if (HOME_PAGES[file]) return HOME_PAGES[file]
   if (file === 'CHANGELOG.md' || file === 'CONTRIBUTING.md') return file.toLowerCase()
-  if (file === 'LICENSE') return null
+  if (file === 'LICENSE' || file.startsWith('test/')) return null
   if (file.startsWith('examples/')) return `${file.slice(0, -extname(file).length)}.md`
   return file.replace(/^docs\//, '').replace(/README\.md$/, 'index.md')
 }

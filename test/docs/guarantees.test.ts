@@ -1,30 +1,58 @@
-/** docs/guarantees.md promises only what a test shows: every promise cites tests, and every cited test exists. */
+/**
+ * docs/guarantees.md promises only what a test shows: test/docs/guarantees.md cites tests for every promise, and every cited
+ * test exists.
+ */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { ROOT, readPage } from './code-blocks.js'
 
 const PAGE = 'docs/guarantees.md'
+const CITATIONS = 'test/docs/guarantees.md'
 
-/** A promise is a section with a heading `### G1. …`. */
-const promises = readPage(PAGE)
-  .split(/^(?=##)/m)
-  .filter((section) => /^### G\d+\./.test(section))
-  .map((section) => ({ title: section.split('\n')[0] ?? '', citations: citationsOf(section) }))
+/** A promise is a section with a heading `### G1. …`; its tests are in the section `## G1. …` of the other file. */
+const promises = sectionsOf(PAGE, /^### (G\d+\..*)/).map(({ title }) => title)
+const cited = sectionsOf(CITATIONS, /^## (.*)/).map(({ title, text }) => ({ title, citations: citationsOf(text) }))
 
 describe('a promise of docs/guarantees.md', () => {
   it('exists', () => {
     assert.ok(promises.length > 0)
   })
 
-  for (const { title, citations } of promises) {
-    it(`${title.replace(/^#+ /, '')} cites tests that exist`, () => {
-      assert.ok(citations.length > 0, 'no test is cited')
-      const missing = citations.filter((citation) => !isThere(citation))
+  for (const promise of promises) {
+    it(`${promise} has a section with tests that exist in ${CITATIONS}`, () => {
+      const [section, ...others] = cited.filter(({ title }) => title === promise)
+      assert.ok(section, 'there is no section with this heading')
+      assert.equal(others.length, 0, 'there is more than one section with this heading')
+      assert.ok(section.citations.length > 0, 'no test is cited')
+      const missing = section.citations.filter((citation) => !isThere(citation))
       assert.deepEqual(missing, [])
     })
   }
 })
+
+describe('a section of test/docs/guarantees.md', () => {
+  it('has the heading of a promise', () => {
+    const headings = cited.map(({ title }) => title)
+    assert.deepEqual(
+      headings.filter((title) => !promises.includes(title)),
+      [],
+    )
+  })
+
+  it('has no other list items than citations', () => {
+    const items = readPage(CITATIONS).match(/^[-*] /gm) ?? []
+    assert.equal(items.length, cited.flatMap(({ citations }) => citations).length)
+  })
+})
+
+/** The sections of a page whose first line is such a heading, with the group of it as title. */
+function sectionsOf(page: string, heading: RegExp): { title: string; text: string }[] {
+  return readPage(page)
+    .split(/^(?=##)/m)
+    .map((text) => ({ title: heading.exec(text)?.[1] ?? '', text }))
+    .filter(({ title }) => title !== '')
+}
 
 interface Citation {
   file: string
