@@ -36,8 +36,8 @@ describe('holdfast doctor', () => {
       assert.equal(await server.admin.call(...(stdout.trim().split(' ') as [string])), 'OK')
     })
 
-    it('prints the rules in docs/architecture.md', () => {
-      const blocks = codeBlocksOf('docs/architecture.md').map(({ lines }) =>
+    it('prints the rules in docs/deploying.md', () => {
+      const blocks = codeBlocksOf('docs/deploying.md').map(({ lines }) =>
         lines.join(' ').split(/\s+/).join(' ').trim(),
       )
       assert.ok(

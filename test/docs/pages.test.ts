@@ -151,11 +151,11 @@ describe('the pages', () => {
     expectNamed('docs/cli.md', [...options, ...exitCodes])
   })
 
-  it('name every Redis command of the scripts in docs/architecture.md', () => {
+  it('name every Redis command of the scripts in docs/deploying.md', () => {
     const scripts = source('src/lua/generated.ts')
     const commands = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, command = '']) => `+${command}`))
     assert.ok(commands.size > 0)
-    expectNamed('docs/architecture.md', [...commands])
+    expectNamed('docs/deploying.md', [...commands])
   })
 })
 
