@@ -5,7 +5,7 @@ import { type Curves, GROWTHS, runGrowth } from './growth.js'
 import { htmlOf } from './html.js'
 import { LIBRARIES } from './libraries/index.js'
 import { machine, versions } from './machine.js'
-import { writeIntoPage } from './markdown.js'
+import { writeMarkdown } from './markdown.js'
 import { RedisPlace } from './redis-place.js'
 import type { Report } from './report.js'
 import { runRounds } from './rounds.js'
@@ -23,7 +23,7 @@ const USAGE = `npm run bench -- [options]
   --seconds 2         length of a measurement
   --json              print one line of JSON instead of tables
   --html report.html  write the whole report with charts to one file
-  --markdown          write the tables into docs/benchmarks.md
+  --markdown          write the tables into bench/results, and the overview into docs/benchmarks.md
   --growth            also measure how cost grows with waiters, processes and held locks; with --workloads none, only that`
 
 const { values } = parseArgs({
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
   }
   await bench.stop()
   if (values.html !== undefined) writeFileSync(values.html, htmlOf(report, workloads))
-  if (values.markdown) writeIntoPage(report, workloads)
+  if (values.markdown) writeMarkdown(report, workloads)
   if (values.json) return console.log(JSON.stringify(report))
   for (const workload of workloads) {
     const summary = report.workloads[workload.id]

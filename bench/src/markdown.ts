@@ -7,30 +7,45 @@ import { heading, show, tableOf } from './text.js'
 import type { Workload } from './workload.js'
 
 const PAGE = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url))
+const RESULTS = fileURLToPath(new URL('../results/README.md', import.meta.url))
 const BEGIN = '<!-- bench: results -->'
 const END = '<!-- bench: end of results -->'
+const INTRO = `# Benchmark results
 
-/** Replaces the results in docs/benchmarks.md. */
-export function writeIntoPage(report: Report, workloads: readonly Workload[]): void {
-  const page = readFileSync(PAGE, 'utf8')
-  const [before, rest] = page.split(BEGIN)
-  const after = rest?.split(END)[1]
-  if (before === undefined || after === undefined) throw new Error(`${PAGE} has no ${BEGIN} … ${END}`)
-  writeFileSync(PAGE, `${before}${BEGIN}\n\n${markdownOf(report, workloads)}\n\n${END}${after}`)
+Written by \`npm run bench -- --markdown\`. [Benchmarks](../../docs/benchmarks.md) says what is measured, and how.`
+
+interface Measured {
+  readonly workload: Workload
+  readonly summary: Summary
 }
 
-function markdownOf(report: Report, workloads: readonly Workload[]): string {
-  const { machine, versions, rounds, secondsEach, at } = report
-  const versionList = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
+/** Replaces the overview in docs/benchmarks.md, and every table in bench/results. */
+export function writeMarkdown(report: Report, workloads: readonly Workload[]): void {
   const measured = workloads.flatMap((workload) => {
     const summary = report.workloads[workload.id]
     return summary === undefined ? [] : [{ workload, summary }]
   })
+  const overview = overviewOf(report, measured)
+  const page = readFileSync(PAGE, 'utf8')
+  const [before, rest] = page.split(BEGIN)
+  const after = rest?.split(END)[1]
+  if (before === undefined || after === undefined) throw new Error(`${PAGE} has no ${BEGIN} … ${END}`)
+  writeFileSync(PAGE, `${before}${BEGIN}\n\n${overview}\n\n${END}${after}`)
+  writeFileSync(RESULTS, `${INTRO}\n\n${overview}\n${sectionsOf(report, measured)}\n`)
+}
+
+function overviewOf({ machine, versions, rounds, secondsEach, at }: Report, measured: readonly Measured[]): string {
+  const versionList = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
   return [
     `Measured ${at} on ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB, ${machine.system};`,
     `${rounds} rounds of ${secondsEach} s. Versions: ${versionList.join(', ')}.`,
     '',
-    ...(measured.length > 0 ? overview(measured) : []),
+    ...(measured.length > 0 ? ratios(measured) : []),
+  ].join('\n')
+}
+
+function sectionsOf(report: Report, measured: readonly Measured[]): string {
+  return [
     ...measured
       .filter(({ workload }) => workload.kind === undefined)
       .flatMap(({ workload, summary }) => ['', ...section(workload, summary)]),
@@ -39,7 +54,7 @@ function markdownOf(report: Report, workloads: readonly Workload[]): string {
   ].join('\n')
 }
 
-function overview(measured: readonly { workload: Workload; summary: Summary }[]): string[] {
+function ratios(measured: readonly Measured[]): string[] {
   return table([
     ['', 'unit', 'Holdfast', 'floor', 'best other', '', 'Holdfast / best'],
     ...measured.map(({ workload, summary: { holdfast, floor, bestPeer, ratioToBest } }) => [
@@ -56,11 +71,11 @@ function section(workload: Workload, summary: Summary): string[] {
   const goals = summary.goals.map(
     ({ what, goal, value, met }) => `- ${met ? 'met' : '**not met**'}: ${what} ${goal}: ${show(value)}`,
   )
-  return [`### ${workload.id}: ${workload.title}`, '', ...table(tableOf(workload, summary)), '', ...goals]
+  return [`## ${workload.id}: ${workload.title}`, '', ...table(tableOf(workload, summary)), '', ...goals]
 }
 
 /** One table for all of them, as each has only two rows. */
-function kinds(measured: readonly { workload: Workload; summary: Summary }[]): string[] {
+function kinds(measured: readonly Measured[]): string[] {
   if (measured.length === 0) return []
   const figures = ['p50', 'p99', 'commandsPerSection', 'jain', 'cores']
   const rows = measured.flatMap(({ workload, summary }) =>
@@ -71,7 +86,7 @@ function kinds(measured: readonly { workload: Workload; summary: Summary }[]): s
     ]),
   )
   const headings = ['', '', 'sections/s', ...figures.map(heading)]
-  return ['', '### Other locks, and semaphores', '', ...table([headings, ...rows])]
+  return ['', '## Other locks, and semaphores', '', ...table([headings, ...rows])]
 }
 
 function growths({ growth = {} }: Report): string[] {
@@ -85,7 +100,7 @@ function growths({ growth = {} }: Report): string[] {
       ...columns.map(({ name, figure }) => show(curves[name]?.find((point) => point.x === x)?.[figure])),
     ])
     const headings = [axis, ...columns.map(({ name, figure }) => `${name}: ${heading(figure)}`)]
-    return ['', `### Growth: ${title}`, '', ...table([headings, ...lines])]
+    return ['', `## Growth: ${title}`, '', ...table([headings, ...lines])]
   })
 }
 

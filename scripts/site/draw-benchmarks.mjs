@@ -1,4 +1,4 @@
-// npm run bench:charts: draws the rates in the tables of docs/benchmarks.md as docs/images/benchmark-*.svg.
+// npm run bench:charts: draws the rates in the tables of bench/results as docs/images/benchmark-*.svg.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../run.mjs'
@@ -9,14 +9,14 @@ const TOP = 52
 const BARS = { x: 190, width: 440 }
 const WIDTH = 720
 
-const page = readFileSync(join(root, 'docs/benchmarks.md'), 'utf8')
+const results = readFileSync(join(root, 'bench/results/README.md'), 'utf8')
 for (const [workload, title] of Object.entries(CHARTS)) {
   writeFileSync(join(root, `docs/images/benchmark-${workload}.svg`), chart(title, rowsOf(workload)))
 }
 
 /** The libraries with their defaults, and what each did per second. */
 function rowsOf(workload) {
-  const table = new RegExp(`^### ${workload}: [^#]*`, 'm').exec(page)[0]
+  const table = new RegExp(`^## ${workload}: [^#]*`, 'm').exec(results)[0]
   return [...table.matchAll(/^\| ([\w-]+) \| ([\d,.]+) \|/gm)]
     .map(([, name, shown]) => ({ name, shown, value: Number(shown.replaceAll(',', '')) }))
     .filter(({ name }) => !/-tuned$/.test(name))

@@ -6,6 +6,7 @@ import { root } from '../run.mjs'
 
 const OUT = join(root, 'build/site/pages')
 const HOME_PAGES = { 'README.md': 'index.md', 'README.zh-CN.md': 'zh-CN.md' }
+const BENCHMARK_RESULTS = 'bench/results/README.md'
 
 export function writePages() {
   rmSync(OUT, { recursive: true, force: true })
@@ -15,6 +16,7 @@ export function writePages() {
     ...Object.keys(HOME_PAGES),
     'CHANGELOG.md',
     'CONTRIBUTING.md',
+    BENCHMARK_RESULTS,
     ...filesIn('docs').filter((file) => file.endsWith('.md')),
   ].filter((file) => existsSync(join(root, file)))
   for (const page of pages) {
@@ -28,6 +30,7 @@ export function writePages() {
 /** Where a file of the project is on the site; null if it is not there. */
 function targetOf(file) {
   if (HOME_PAGES[file]) return HOME_PAGES[file]
+  if (file === BENCHMARK_RESULTS) return 'benchmark-results.md'
   if (file === 'CHANGELOG.md' || file === 'CONTRIBUTING.md') return file.toLowerCase()
   if (file === 'LICENSE' || file.startsWith('test/')) return null
   if (file.startsWith('examples/')) return `${file.slice(0, -extname(file).length)}.md`

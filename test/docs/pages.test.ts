@@ -179,7 +179,7 @@ describe('the picture of the demo', () => {
 describe('a chart of the benchmarks', () => {
   for (const workload of ['w1', 'w3b', 'w4']) {
     it(`of ${workload} shows the rates of its table: npm run bench:charts draws it`, () => {
-      const table = new RegExp(`^### ${workload}: [^#]*`, 'm').exec(readPage('docs/benchmarks.md'))?.[0] ?? ''
+      const table = new RegExp(`^## ${workload}: [^#]*`, 'm').exec(readPage('bench/results/README.md'))?.[0] ?? ''
       const rates = [...table.matchAll(/^\| ([\w-]+) \| ([\d,.]+) \|/gm)].filter(
         ([, name]) => !name?.endsWith('-tuned'),
       )
