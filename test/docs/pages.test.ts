@@ -39,14 +39,17 @@ describe('the pages', () => {
     assert.deepEqual(silent, [])
   })
 
-  it('explain every option of the calls and of the client in docs/getting-started.md', () => {
+  it('explain every option of the calls in docs/getting-started.md, and of the client in docs/configuration.md', () => {
     expectNamed('docs/getting-started.md', [
       ...optionsOf('src/locks/options.ts', 'HoldOptions'),
       ...optionsOf('src/locks/options.ts', 'LockOptions'),
       ...optionsOf('src/locks/options.ts', 'WithLockOptions'),
-      ...optionsOf('src/client-options.ts', 'ClientOptions'),
       ...optionsOf('src/shutdown.ts', 'CloseOptions'),
       ...optionsOf('src/shutdown.ts', 'SignalOptions'),
+    ])
+    expectNamed('docs/configuration.md', [
+      ...optionsOf('src/client-options.ts', 'ClientOptions'),
+      ...optionsOf('src/client-options.ts', 'InspectionOptions'),
     ])
   })
 
