@@ -9,7 +9,7 @@ import { connect } from '../../src/index.js'
 import { codeBlocksOf } from '../docs/code-blocks.js'
 import { doctor, report, SECRET, withUser } from '../support/doctor.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
 
 describe('holdfast doctor', () => {
   describe('--acl', () => {
@@ -37,7 +37,9 @@ describe('holdfast doctor', () => {
     })
 
     it('prints the rules in docs/deploying.md', () => {
-      const blocks = codeBlocksOf('docs/deploying.md').map(({ lines }) => lines.join(' ').split(/\s+/).join(' ').trim())
+      const blocks = codeBlocksOf('docs/deploying.md').map(({ lines }) =>
+        lines.join(' ').split(/\s+/).join(' ').trim(),
+      )
       assert.ok(
         blocks.includes(aclRule('app', 'lock:')),
         'the block of the user app is what holdfast doctor --acl prints',

@@ -1,5 +1,5 @@
 /**
- * The Redis users in docs/architecture.md, and `holdfast doctor --acl` for this version of the server, may do everything
+ * The Redis users in docs/deploying.md, and `holdfast doctor --acl` for this version of the server, may do everything
  * that Holdfast does, and nothing more.
  */
 import assert from 'node:assert/strict'
@@ -22,7 +22,7 @@ const lockWatchdogTimeoutMs = 3_000
 
 /** The words of each ACL SETUSER in the page, without ACL, by user, for the newest versions of Redis. */
 const shown = new Map(
-  codeBlocksOf('docs/architecture.md')
+  codeBlocksOf('docs/deploying.md')
     .map(({ lines }) => lines.join(' ').split(/\s+/))
     .filter(([first, second]) => first === 'ACL' && second === 'SETUSER')
     .map(([, ...words]) => [words[1] ?? '', words]),
@@ -58,7 +58,7 @@ const users: readonly { user: string; kinds: readonly Kind[] }[] = [
 ]
 
 for (const { user, kinds } of users) {
-  describe(`the rights of the user "${user}" in docs/architecture.md`, () => {
+  describe(`the rights of the user "${user}" in docs/deploying.md`, () => {
     const words = [...(shown.get(user) ?? []).filter((word) => !unknownHere(word)), ...ONLY_HERE]
     let server: RedisServer
     let url: string
@@ -378,7 +378,7 @@ async function renewal(hold: Hold): Promise<void> {
   await waitUntil(isRenewed, { message: `a renewal of ${hold.lockName}` })
 }
 
-describe('the rights of the user "operator" in docs/architecture.md', () => {
+describe('the rights of the user "operator" in docs/deploying.md', () => {
   it('suffice to break the locks of the user "app", and are all needed', async () => {
     const server = await startRedis()
     const { admin } = server
