@@ -37,9 +37,7 @@ describe('holdfast doctor', () => {
     })
 
     it('prints the rules in docs/deploying.md', () => {
-      const blocks = codeBlocksOf('docs/deploying.md').map(({ lines }) =>
-        lines.join(' ').split(/\s+/).join(' ').trim(),
-      )
+      const blocks = codeBlocksOf('docs/deploying.md').map(({ lines }) => lines.join(' ').split(/\s+/).join(' ').trim())
       assert.ok(
         blocks.includes(aclRule('app', 'lock:')),
         'the block of the user app is what holdfast doctor --acl prints',
