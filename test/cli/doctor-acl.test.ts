@@ -9,7 +9,7 @@ import { connect } from '../../src/index.js'
 import { codeBlocksOf } from '../docs/code-blocks.js'
 import { doctor, report, SECRET, withUser } from '../support/doctor.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
 describe('holdfast doctor', () => {
   describe('--acl', () => {
