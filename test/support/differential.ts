@@ -6,20 +6,11 @@ import type { ScriptCall } from '../../src/lua/script.js'
 import { MemoryRedis } from '../../src/testing/memory-redis.js'
 import { permitLeases, semaphoreChannel } from '../../src/wire/keys.js'
 import { Dice } from './dice.js'
+import { DUMP, type Dumped, parsed, toUs } from './dumped.js'
 import { ALL_CHANNELS, RandomCalls, randomCommand } from './random-calls.js'
 import { formsOf } from './script-names.js'
 import type { RedisServer } from './servers/redis-server.js'
 import { sleep, waitUntil } from './wait-until.js'
-
-/** A key, with what is there; texts are strings of bytes. */
-interface Dumped {
-  readonly key: string
-  readonly type: string
-  /** Epoch ms; -1: never. */
-  readonly expiresAt: number
-  /** Of a hash and a sorted set in pairs. */
-  readonly words: readonly string[]
-}
 
 /** What a command replied, and what there was after it. */
 interface Outcome {
@@ -27,16 +18,6 @@ interface Outcome {
   readonly keys: readonly Dumped[]
 }
 
-/** Every key with its type, its expiry and its content, after the time. */
-const DUMP = `
-local found = { redis.call('time') }
-local READ = { string = { 'get' }, hash = { 'hgetall' }, list = { 'lrange', 0, -1 }, zset = { 'zrange', 0, -1, 'withscores' } }
-for _, key in ipairs(redis.call('keys', '*')) do
-  local type = redis.call('type', key).ok
-  local words = redis.call(READ[type][1], key, unpack(READ[type], 2))
-  table.insert(found, { key, type, redis.call('pexpiretime', key), words })
-end
-return found`
 const MARKER = 'differential:marker'
 /** Messages are compared after so many steps. */
 const CHAPTER = 500
@@ -279,10 +260,6 @@ function commandOf({ script, keys, args }: ScriptCall): string[] {
   return ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args.map(String)]
 }
 
-function toUs([seconds, us]: readonly unknown[]): number {
-  return Number(seconds) * 1e6 + Number(us)
-}
-
 /** A reply, or what is left of an error: its text without the place in the script. */
 async function replyOf(send: () => unknown): Promise<unknown> {
   try {
@@ -291,19 +268,6 @@ async function replyOf(send: () => unknown): Promise<unknown> {
     const message = (error as Error).message.replace(/ script: \w+, on @user_script:\d+\.$/, '')
     if (!message.startsWith('ERR user_script:')) return { error: message }
     return { error: /attempt to [a-z]+|bad argument/.exec(message)?.[0] ?? message }
-  }
-}
-
-function parsed([time, ...found]: readonly unknown[]): { at: number; keys: Dumped[] } {
-  const words = (value: unknown): string[] => [value].flat().map((word) => (word as Buffer).toString('latin1'))
-  return {
-    at: toUs(words(time)),
-    keys: (found as unknown[][]).map(([key, type, expiresAt, content]) => ({
-      key: words(key)[0] as string,
-      type: words(type)[0] as string,
-      expiresAt: Number(expiresAt),
-      words: words(content),
-    })),
   }
 }
 

@@ -1,4 +1,4 @@
-/** The scripts of the twin: they do what Redisson's scripts do. */
+/** The scripts of the twin for locks: they do what Redisson's scripts do. */
 
 // KEYS lock, channel · ARGV holder, lease · nil: acquired; else the lease left. RedissonLock.tryLockInnerAsync
 export const ACQUIRE = `
@@ -143,12 +143,15 @@ local mode = redis.call('hget', KEYS[1], 'mode')
 if mode and mode ~= 'read' and redis.call('hexists', KEYS[1], ARGV[1] .. ':write') == 0 then
   return redis.call('pttl', KEYS[1])
 end
-if not mode then
-  redis.call('hset', KEYS[1], 'mode', 'read')
+local index, lease = 1, tonumber(ARGV[2])
+if mode then
+  index = redis.call('hincrby', KEYS[1], ARGV[1], 1)
+  lease = math.max(redis.call('pttl', KEYS[1]), lease)
+else
+  redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], 1)
 end
-local index = redis.call('hincrby', KEYS[1], ARGV[1], 1)
 redis.call('set', ARGV[3] .. ARGV[1] .. ':rwlock_timeout:' .. index, 1, 'px', ARGV[2])
-redis.call('pexpire', KEYS[1], math.max(redis.call('pttl', KEYS[1]), ARGV[2]))
+redis.call('pexpire', KEYS[1], lease)
 return nil`
 
 // KEYS lock, latch · ARGV holder, prefix of hold keys, channel, message, latch ms · 1 free, 0 still held,

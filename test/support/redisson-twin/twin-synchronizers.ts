@@ -2,95 +2,18 @@ import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import type { AnyLab } from '../lab.js'
 import { AS_ADMIN } from '../rights.js'
+import {
+  COUNT_DOWN,
+  PERMIT_ACQUIRE,
+  PERMIT_RELEASE,
+  SEMAPHORE_ACQUIRE,
+  SEMAPHORE_RELEASE,
+  SET_COUNT,
+  SET_PERMITS,
+} from './synchronizer-scripts.js'
 
 /** Redisson's lease that never ends, as a score. */
 const NEVER = 922_337_203_685_477
-
-// KEYS semaphore · ARGV permits · 1 acquired, 0 refused. RedissonSemaphore.tryAcquireAsync0
-const ACQUIRE = `
-local value = redis.call('get', KEYS[1])
-if value ~= false and tonumber(value) >= tonumber(ARGV[1]) then
-  redis.call('decrby', KEYS[1], ARGV[1])
-  return 1
-end
-return 0`
-
-// KEYS semaphore, channel · ARGV permits. RedissonSemaphore.releaseAsync
-const RELEASE = `
-redis.call('publish', KEYS[2], redis.call('incrby', KEYS[1], ARGV[1]))
-return nil`
-
-// KEYS semaphore, channel · ARGV permits · 1 created, 0 there was one. RedissonSemaphore.trySetPermitsAsync
-const SET_PERMITS = `
-if redis.call('exists', KEYS[1]) == 1 then
-  return 0
-end
-redis.call('set', KEYS[1], ARGV[1])
-redis.call('publish', KEYS[2], ARGV[1])
-return 1`
-
-// What the scripts of RedissonPermitExpirableSemaphore begin with. KEYS semaphore, leases, channel · ARGV now, limit
-const RECLAIM = `
-local expired = redis.call('zrangebyscore', KEYS[2], 0, ARGV[1], 'limit', 0, ARGV[2])
-if #expired > 0 then
-  redis.call('zrem', KEYS[2], unpack(expired))
-  local value = redis.call('incrby', KEYS[1], #expired)
-  if value > 0 then
-    redis.call('publish', KEYS[3], value)
-  end
-end`
-
-// KEYS as above · ARGV now, count, expiry, ids · OK: acquired; else the score of the next to end, or nil.
-// RedissonPermitExpirableSemaphore.tryAcquireAsync
-const PERMIT_ACQUIRE = `
-${RECLAIM}
-local count = tonumber(ARGV[2])
-local value = redis.call('get', KEYS[1])
-if value ~= false and tonumber(value) >= count then
-  redis.call('decrby', KEYS[1], count)
-  for n = 4, #ARGV do
-    redis.call('zadd', KEYS[2], ARGV[3], ARGV[n])
-  end
-  local left = redis.call('pttl', KEYS[1])
-  if left > 0 then
-    redis.call('pexpire', KEYS[2], left)
-  end
-  return 'OK'
-end
-local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
-if first[2] and first[2] ~= '${NEVER}' then
-  return first[2]
-end
-return nil`
-
-// KEYS as above · ARGV id, now · 1 released, 0 nobody holds it. RedissonPermitExpirableSemaphore.tryReleaseAsync
-const PERMIT_RELEASE = `
-local expiry = redis.call('zscore', KEYS[2], ARGV[1])
-if redis.call('zrem', KEYS[2], ARGV[1]) == 0 then
-  return 0
-end
-redis.call('publish', KEYS[3], redis.call('incrby', KEYS[1], 1))
-return tonumber(expiry) <= tonumber(ARGV[2]) and 0 or 1`
-
-// KEYS latch, channel · ARGV count, message · 1 closed, 0 it was. RedissonCountDownLatch.trySetCountAsync
-const SET_COUNT = `
-if redis.call('exists', KEYS[1]) == 1 then
-  return 0
-end
-redis.call('set', KEYS[1], ARGV[1])
-redis.call('publish', KEYS[2], ARGV[2])
-return 1`
-
-// KEYS latch, channel · ARGV message. RedissonCountDownLatch.countDownAsync
-const COUNT_DOWN = `
-local value = redis.call('decr', KEYS[1])
-if value <= 0 then
-  redis.call('del', KEYS[1])
-end
-if value == 0 then
-  redis.call('publish', KEYS[2], ARGV[1])
-end
-return nil`
 
 const tagged = (name: string): string => (name.includes('{') ? name : `{${name}}`)
 
@@ -129,11 +52,11 @@ export class SynchronizerTwin {
   }
 
   async tryAcquire(name: string, permits = 1): Promise<boolean> {
-    return (await this.#commands.eval(ACQUIRE, 1, name, permits)) === 1
+    return (await this.#commands.eval(SEMAPHORE_ACQUIRE, 1, name, permits)) === 1
   }
 
   async release(name: string, permits = 1): Promise<void> {
-    await this.#commands.eval(RELEASE, 2, name, channelOf(name), permits)
+    await this.#commands.eval(SEMAPHORE_RELEASE, 2, name, channelOf(name), permits)
   }
 
   /** RedissonSemaphore.acquire: without any limit but messages. */
@@ -149,9 +72,9 @@ export class SynchronizerTwin {
     const ids = Array.from({ length: count }, () => randomBytes(16))
     const expiry = leaseMs === -1 ? NEVER : Date.now() + leaseMs
     const keys = [name, leasesOf(name), channelOf(name)]
-    const reply = await this.#commands.eval(PERMIT_ACQUIRE, 3, ...keys, Date.now(), count, expiry, ...ids)
+    const reply = await this.#commands.eval(PERMIT_ACQUIRE, 3, ...keys, Date.now(), count, expiry, NEVER, ...ids)
     if (reply === 'OK') return ids.map((id) => id.toString('hex'))
-    return reply === null ? null : Number(reply)
+    return reply === null ? null : Number(String(reply).slice(1))
   }
 
   /** RedissonPermitExpirableSemaphore.acquire: until a message, or until the next lease ends. */
