@@ -1,11 +1,12 @@
 // The interop tests: every case, with every kind that it is about, with every version of Redisson, on every topology that
 // this version is run on. scripts/verify/interop.mjs runs it.
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { settlesWithin, sleep } from '../support/wait-until.js'
 import { type Mortals, Site } from './bench.js'
 import { text } from './redisson.js'
 import { expectNoKeys } from './steps.js'
-import { type Job, SUITES, type Suite } from './suites.js'
+import { type Job, type SiteJob, SUITES, type Suite } from './suites.js'
 import { type Setting, settingsOf, TOPOLOGIES, titleOf } from './topologies.js'
 
 interface Result {
@@ -16,6 +17,7 @@ interface Result {
   /** What was measured, or why it failed or cannot be. */
   readonly note: string | undefined
 }
+type Outcome = Pick<Result, 'outcome' | 'note'>
 
 const CASE_LIMIT_MS = 60_000
 /** How many cases run side by side that do not measure time. Most of what they do is wait. */
@@ -67,7 +69,7 @@ async function runSetting(setting: Setting): Promise<Result[]> {
     const { outcome, note, job } = result
     if (outcome !== 'cannot') print(`${title} ${job.kind.name} ${job.id}: ${outcome}${note ? ` (${note})` : ''}`)
   }
-  const about = jobs.filter((job) => job.isAbout(setting.topology))
+  const about = jobs.filter((job) => job.isAbout(setting))
   if (about.length === 0) return done
   const runnable = about.filter((job) => {
     const why = job.notFor(setting)
@@ -77,18 +79,23 @@ async function runSetting(setting: Setting): Promise<Result[]> {
   const startedAt = performance.now()
   try {
     if (values.unbuilt.split(',').includes(setting.version)) throw new Error('its Java side could not be built')
-    const deadly = (process: keyof Mortals): Job[] => runnable.filter((job) => job.dies === process)
+    const jar = join(values.built, setting.version, 'lib', `redisson-${setting.version}.jar`)
+    for (const job of runnable.filter((job) => 'run' in job))
+      add({ setting, job, ...(await outcomeOf(() => job.run(jar))) })
+    const onSite = runnable.filter((job) => 'begin' in job)
+    if (onSite.length === 0) return done
+    const deadly = (process: keyof Mortals): SiteJob[] => onSite.filter((job) => job.dies === process)
     const mortals = { jvm: deadly('jvm').length, node: deadly('node').length, master: deadly('master').length }
     await using site = await Site.open(values.built, setting, mortals)
     print(`${title} is up after ${seconds(startedAt)}`)
-    const run = async (job: Job): Promise<void> => add({ setting, job, ...(await runJob(site, job)) })
+    const run = async (job: SiteJob): Promise<void> => add({ setting, job, ...(await runJob(site, job)) })
     await warmUp(site)
-    const queue = runnable.filter(({ alone, dies }) => !alone && !dies)
+    const queue = onSite.filter(({ alone, dies }) => !alone && !dies)
     const workers = Array.from({ length: SIDE_BY_SIDE }, async () => {
       for (let job = queue.shift(); job; job = queue.shift()) await run(job)
     })
     await Promise.all([...deadly('jvm'), ...deadly('node')].map(run).concat(workers))
-    for (const job of runnable.filter(({ alone }) => alone)) await run(job)
+    for (const job of onSite.filter(({ alone }) => alone)) await run(job)
     await Promise.all(deadly('master').map(run)) // last: all others would feel it
     if (done.some(({ outcome }) => outcome === 'failed') && site.jvm.log) print(`Redisson ${title}:\n${site.jvm.log}`)
   } catch (error) {
@@ -99,20 +106,28 @@ async function runSetting(setting: Setting): Promise<Result[]> {
   return done
 }
 
-async function runJob(site: Site, { begin, dies }: Job): Promise<Pick<Result, 'outcome' | 'note'>> {
+async function runJob(site: Site, { begin, dies }: SiteJob): Promise<Outcome> {
   const { context, run } = begin(site)
   try {
-    const running = run()
-    await settlesWithin(running, CASE_LIMIT_MS)
-    const note = await running
-    await expectNoKeys(context)
-    return { outcome: 'passed', note }
-  } catch (error) {
-    return { outcome: 'failed', note: describe(error) }
+    return await outcomeOf(async () => {
+      const note = await run()
+      await expectNoKeys(context)
+      return note
+    })
   } finally {
     if (dies === 'jvm') site.doomedJvm.giveUp(context)
     if (dies === 'node') site.doomedNode.giveUp(context)
     if (dies === 'master') site.doomedMaster.giveUp(context)
+  }
+}
+
+async function outcomeOf(run: () => Promise<string | undefined>): Promise<Outcome> {
+  try {
+    const running = run()
+    await settlesWithin(running, CASE_LIMIT_MS)
+    return { outcome: 'passed', note: await running }
+  } catch (error) {
+    return { outcome: 'failed', note: describe(error) }
   }
 }
 
@@ -145,7 +160,7 @@ function matrix(): string {
 
 /** @param reasons  why something is impossible; the reasons of this job are added */
 function table({ kinds, cases, jobs: own }: Suite, setting: Setting, reasons: string[]): string | undefined {
-  const about = own.filter((job) => job.isAbout(setting.topology))
+  const about = own.filter((job) => job.isAbout(setting))
   if (about.length === 0) return undefined
   const cell = (kind: string, id: string): string => {
     const job = about.find((one) => one.kind.name === kind && one.id === id)
@@ -175,7 +190,7 @@ function table({ kinds, cases, jobs: own }: Suite, setting: Setting, reasons: st
 }
 
 function titles({ cases: all, jobs: own }: Suite): string {
-  const cases = all.filter(({ id }) => results.some(({ job }) => job.id === id && own.includes(job)))
+  const cases = all.filter(({ id }) => results.some(({ job }) => job.id === id && own.some((one) => one === job)))
   const first = Math.max(...cases.map(({ id }) => id.length))
   return cases.map(({ id, title }) => `${id.padEnd(first)}  ${title}`).join('\n')
 }

@@ -8,13 +8,14 @@ import { LATCHES, LatchBench } from './latches.js'
 import { SEMAPHORE_CASES } from './semaphore-cases.js'
 import { SEMAPHORES, SemaphoreBench } from './semaphores.js'
 import type { Setting, Topology } from './topologies.js'
+import { TWIN_SUITE } from './twin-cases.js'
 
 /** Kinds that share their cases: one table. */
 export interface Suite {
   readonly kinds: readonly Thing[]
   readonly cases: readonly Pick<Job, 'id' | 'title'>[]
   /** Each case with each kind that it is about. */
-  readonly jobs: readonly Job[]
+  readonly jobs: readonly (SiteJob | JarJob)[]
 }
 
 /** One case with one kind. */
@@ -22,18 +23,28 @@ export interface Job {
   readonly kind: Thing
   readonly id: string
   readonly title: string
-  readonly alone: boolean
-  readonly dies: Case['dies']
-  readonly isAbout: (topology: Topology) => boolean
+  readonly isAbout: (setting: Setting) => boolean
   /** Why it cannot be done with this version of Redisson there, if so. */
   readonly notFor: (setting: Setting) => string | undefined
+}
+
+/** Both sides on some Redis. */
+export interface SiteJob extends Job {
+  readonly alone: boolean
+  readonly dies: Case['dies']
   readonly begin: (site: Site) => { context: CaseContext; run: () => Promise<string | undefined> }
+}
+
+/** It needs the jar of this version of Redisson, but no JVM. */
+export interface JarJob extends Job {
+  readonly run: (jar: string) => Promise<string | undefined>
 }
 
 export const SUITES: readonly Suite[] = [
   suite(KINDS, CASES, (site, kind, name) => new Bench(site, kind, name)),
   suite(SEMAPHORES, SEMAPHORE_CASES, (site, kind, name) => new SemaphoreBench(site, kind, name)),
   suite(LATCHES, LATCH_CASES, (site, kind, name) => new LatchBench(site, kind, name)),
+  TWIN_SUITE,
 ]
 
 function suite<B extends CaseContext>(
@@ -41,13 +52,13 @@ function suite<B extends CaseContext>(
   cases: readonly Case<B>[],
   create: (site: Site, kind: B['kind'], name: string) => B,
 ): Suite {
-  const job = (kind: B['kind'], one: Case<B>): Job => ({
+  const job = (kind: B['kind'], one: Case<B>): SiteJob => ({
     kind,
     id: one.id,
     title: one.title,
     alone: one.alone ?? false,
     dies: one.dies,
-    isAbout: ({ name, kinds: such, cases: about }) =>
+    isAbout: ({ topology: { name, kinds: such, cases: about } }) =>
       (such?.includes(kind.name) ?? true) &&
       (one.topologies?.includes(name) ?? true) &&
       (about?.includes(one.id) ?? true),
