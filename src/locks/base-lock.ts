@@ -23,7 +23,7 @@ import {
 } from './options.js'
 import { currentScope } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
-import { given, observeRequest, settled } from './reporting/observation.js'
+import { observeRequest, reportGranted, settled } from './reporting/observation.js'
 import { optionsAndFunction, runWithLock } from './with-lock.js'
 
 /** The API of every lock, including those made of other locks: acquire it, and run a function with it held. */
@@ -193,7 +193,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     fn: LockedCallback<T, H>,
   ): Promise<T> {
     this.#trace(hold)
-    given(hold, observed)
+    reportGranted(hold, observed)
     return await runWithLock(this.context, this.name, hold, options, fn)
   }
 
@@ -207,9 +207,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
       scope.add(member)
       isInScope = true
     }
-    if (isInScope) return given(hold, observed)
+    if (isInScope) return reportGranted(hold, observed)
     if (this.context.keepsStacks) this.#trace(hold)
-    return given(watchDropped(this.context, hold, terms), observed)
+    return reportGranted(watchDropped(this.context, hold, terms), observed)
   }
 
   /** Records where a hold was taken, if a later call can deadlock with it (inside `withLock`, and in a scope) or all are. */

@@ -1,6 +1,8 @@
 // A counted handle on a lease: assertHeld, signal, unlock.
 import { setMaxListeners } from 'node:events'
+import { type InspectOptions, inspect } from 'node:util'
 import { LeaseLostError, type LossDetails, type LossReason, type NotHeldError } from '../errors.js'
+import { defined } from '../util/defined.js'
 import { checkDuration, LEAST_LEASE_MS } from '../util/validate.js'
 import type { Owners } from '../wire/holder.js'
 import { runOutside } from './call-chain.js'
@@ -74,19 +76,23 @@ export class Hold {
   readonly label: string | undefined
   /** When it was granted, ms since the epoch by this machine's wall clock. For people: nothing is computed from it. */
   readonly acquiredAt: number
+  // One hold may be two objects, so that the garbage collector can tell that the caller dropped it. The lease, the watchdog
+  // and the scope refer to the hold itself, which has all of its state and can therefore never be collected while it is
+  // live. If it is watched (reporting/dropped-holds.ts), the caller gets a second object, the caller's hold: it refers to
+  // the hold, only the caller refers to it, and a FinalizationRegistry reports when it was collected.
   readonly #lease: HeldLease
-  /** What its lease knows; another object than the caller's if that one is watched: see `handle`. */
-  readonly #core: Hold
-  #handle: WeakRef<Hold> | undefined
+  /** The hold itself: another object than `this` only in a caller's hold. */
+  readonly #hold: Hold
+  #callerHold: WeakRef<Hold> | undefined
   #ending: 'released' | LeaseLostError | undefined
   #abort: AbortController | undefined
 
   /** @internal Holds come from `lock()` and similar methods. */
-  constructor(lease: HeldLease, label: string | undefined, core?: Hold) {
+  constructor(lease: HeldLease, label: string | undefined, hold?: Hold) {
     this.#lease = lease
-    this.#core = core ?? this
+    this.#hold = hold ?? this
     this.label = label
-    this.acquiredAt = core?.acquiredAt ?? Date.now()
+    this.acquiredAt = hold?.acquiredAt ?? Date.now()
   }
 
   get lockName(): string {
@@ -123,7 +129,7 @@ export class Hold {
   /** How many holds its owner has on this lock now, including this one; 0 once this one has ended. */
   get count(): number {
     this.#expireIfDue()
-    return this.#core.#ending ? 0 : this.#lease.count
+    return this.#hold.#ending ? 0 : this.#lease.count
   }
 
   /**
@@ -131,13 +137,13 @@ export class Hold {
    * lock guards: `fetch(url, { signal: hold.signal })`.
    */
   get signal(): AbortSignal {
-    if (!this.#core.#abort) {
-      this.#core.#abort = new AbortController()
-      setMaxListeners(0, this.#core.#abort.signal) // a body may pass it to more than ten calls
-      if (this.#core.#ending instanceof LeaseLostError) this.#core.#abort.abort(this.#core.#ending)
+    if (!this.#hold.#abort) {
+      this.#hold.#abort = new AbortController()
+      setMaxListeners(0, this.#hold.#abort.signal) // a body may pass it to more than ten calls
+      if (this.#hold.#ending instanceof LeaseLostError) this.#hold.#abort.abort(this.#hold.#ending)
     }
     this.#expireIfDue()
-    return this.#core.#abort.signal
+    return this.#hold.#abort.signal
   }
 
   /**
@@ -146,7 +152,7 @@ export class Hold {
    */
   remainingMs(): number {
     this.#expireIfDue()
-    return this.#core.#ending ? 0 : this.#lease.remainingMs(this.#core)
+    return this.#hold.#ending ? 0 : this.#lease.remainingMs(this.#hold)
   }
 
   /**
@@ -158,8 +164,8 @@ export class Hold {
    */
   assertHeld(): void {
     this.#expireIfDue()
-    if (this.#core.#ending instanceof LeaseLostError) throw this.#core.#ending.thrown()
-    if (this.#core.#ending) throw this.#lease.notHeld(`the hold was already ${this.#core.#ending}`)
+    if (this.#hold.#ending instanceof LeaseLostError) throw this.#hold.#ending.thrown()
+    if (this.#hold.#ending) throw this.#lease.notHeld(`the hold was already ${this.#hold.#ending}`)
   }
 
   /**
@@ -171,8 +177,8 @@ export class Hold {
    */
   async isHeld(): Promise<boolean> {
     this.#expireIfDue()
-    if (this.#core.#ending) return false
-    return (await this.#lease.askHoldCount()) > 0 && this.#core.#ending === undefined
+    if (this.#hold.#ending) return false
+    return (await this.#lease.askHoldCount()) > 0 && this.#hold.#ending === undefined
   }
 
   /**
@@ -185,9 +191,9 @@ export class Hold {
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
-    this.#core.isUnlocked = true
+    this.#hold.isUnlocked = true
     this.lostError?.thrown()
-    return this.#core.#ending === 'released' ? Promise.resolve() : this.#lease.release(this.#core)
+    return this.#hold.#ending === 'released' ? Promise.resolve() : this.#lease.release(this.#hold)
   }
 
   /**
@@ -206,7 +212,7 @@ export class Hold {
   async extend(leaseTimeMs: number): Promise<void> {
     checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, this.lockName)
     this.assertHeld()
-    await this.#lease.lease(this.#core, leaseTimeMs, 'extend')
+    await this.#lease.lease(this.#hold, leaseTimeMs, 'extend')
   }
 
   /**
@@ -231,40 +237,57 @@ export class Hold {
 
   /** @internal The work starts: from here on the lock stays taken for `atLeastMs`. */
   keepAtLeast(): void {
-    this.#lease.keepAtLeast(this.#core)
+    this.#lease.keepAtLeast(this.#hold)
   }
 
-  /** @internal The same hold as an object of its own, to which nothing else refers: so it shows when the caller drops it. */
-  handle(): this {
-    const handle = new Hold(this.#lease, this.label, this)
-    this.#handle = new WeakRef(handle)
-    return handle as this
+  /** What a hold is, without its methods, for `JSON.stringify`; the fencing token as a text, because JSON has no bigint. */
+  toJSON(): object {
+    const { fencingToken } = this
+    return { ...this.#shown(), ...(fencingToken !== undefined && { fencingToken: String(fencingToken) }) }
   }
 
-  /** @internal What its lease knows. */
-  get core(): Hold {
-    return this.#core
+  /** @internal What `console.log` shows. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `Hold ${inspect(this.#shown(), options)}`
+  }
+
+  #shown(): object {
+    const { lockName, holder, count, acquiredAt, label, fencingToken, permitIds } = this
+    const remainingMs = this.remainingMs()
+    return defined({ lockName, holder, count, remainingMs, acquiredAt, label, fencingToken, permitIds })
+  }
+
+  /** @internal Makes the caller's hold: see above. */
+  newCallerHold(): this {
+    const callerHold = new Hold(this.#lease, this.label, this)
+    this.#callerHold = new WeakRef(callerHold)
+    return callerHold as this
+  }
+
+  /** @internal The hold itself, also of a caller's hold. */
+  get hold(): Hold {
+    return this.#hold
   }
 
   /** @internal The object that the caller has. */
-  get given(): Hold {
-    return this.#handle?.deref() ?? this
+  get callerHold(): Hold {
+    return this.#callerHold?.deref() ?? this
   }
 
   /** @internal */
   get isLive(): boolean {
     this.#expireIfDue()
-    return this.#core.#ending === undefined
+    return this.#hold.#ending === undefined
   }
 
   /** @internal Whether its caller has still to release it: it is live or was lost, and `unlock()` was not called. */
   get isOpen(): boolean {
-    return !this.#core.isUnlocked && (this.isLive || this.lostError !== undefined)
+    return !this.#hold.isUnlocked && (this.isLive || this.lostError !== undefined)
   }
 
   /** @internal */
   get lostError(): LeaseLostError | undefined {
-    return this.#core.#ending instanceof LeaseLostError ? this.#core.#ending : undefined
+    return this.#hold.#ending instanceof LeaseLostError ? this.#hold.#ending : undefined
   }
 
   /** @internal */
@@ -274,14 +297,14 @@ export class Hold {
 
   /** @internal The hold itself, or the members of a hold on several locks. */
   get members(): readonly Hold[] {
-    return this.#lease.members ?? [this.#core]
+    return this.#lease.members ?? [this.#hold]
   }
 
   /** @internal When it was granted, on the clock. */
   grantedAt = 0
 
   /** @internal Whether a caller got it: other holds are members of joint ones, or came too late. */
-  isGiven = false
+  hasCaller = false
 
   /** @internal Whether `unlock()` was called. */
   isUnlocked = false
@@ -311,25 +334,25 @@ export class Hold {
     parts?: readonly LeaseLostError[],
     details?: Omit<LossDetails, 'label'>,
   ): LeaseLostError | undefined {
-    if (this.#core.#ending instanceof LeaseLostError) return undefined
+    if (this.#hold.#ending instanceof LeaseLostError) return undefined
     if (how === 'released') {
-      this.#core.#ending = how
+      this.#hold.#ending = how
       this.onEnd?.()
       return undefined
     }
     const { label } = this
-    this.#core.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#lease.kind.noun, parts, {
+    this.#hold.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#lease.kind.noun, parts, {
       ...details,
       label,
     })
     this.onEnd?.()
-    const abort = this.#core.#abort
-    if (abort) runOutside(() => abort.abort(this.#core.#ending))
-    return this.#core.#ending
+    const abort = this.#hold.#abort
+    if (abort) runOutside(() => abort.abort(this.#hold.#ending))
+    return this.#hold.#ending
   }
 
   /** Ends the hold in this turn of the event loop if its deadline has passed, even if the timer is late. */
   #expireIfDue(): void {
-    if (!this.#core.#ending) this.#lease.expireIfDue(this.#core)
+    if (!this.#hold.#ending) this.#lease.expireIfDue(this.#hold)
   }
 }

@@ -55,7 +55,7 @@ export class JointLease implements HeldLease {
     const timers: (() => void)[] = []
     if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.expireIfDue(hold), false))
     if (warnAfterMs !== undefined) {
-      const warn = (): void => void this.context.emit('longHold', { hold: hold.given, heldMs: warnAfterMs })
+      const warn = (): void => void this.context.emit('longHold', { hold: hold.callerHold, heldMs: warnAfterMs })
       timers.push(clock.after(warnAfterMs, warn, false))
     }
     return () => {
@@ -110,7 +110,7 @@ export class JointLease implements HeldLease {
     const forced = lost.find(({ by }) => by !== undefined)
     const error = hold.end(reason, lost, forced && { by: forced.by, note: forced.note })
     if (error) {
-      this.context.emit('lost', { hold: hold.given, error })
+      this.context.emit('lost', { hold: hold.callerHold, error })
       holdEnded(hold, 'lost', error)
     }
     return error

@@ -327,7 +327,7 @@ export class Lease implements Watched, HeldLease {
       }
       if (now >= times.warnAt) {
         times.warnAt = Number.POSITIVE_INFINITY
-        this.context.emit('longHold', { hold: hold.given, heldMs: Math.round(now - times.grantedAt) })
+        this.context.emit('longHold', { hold: hold.callerHold, heldMs: Math.round(now - times.grantedAt) })
       }
       next = Math.min(next, deadlineOf(times), times.warnAt)
     }
@@ -397,7 +397,7 @@ export class Lease implements Watched, HeldLease {
     const error = this.end(hold, reason)
     this.context.waitQueues.at(this.queue)?.wake() // nobody will release it
     if (!error) return
-    this.context.emit('lost', { hold: hold.given, error })
+    this.context.emit('lost', { hold: hold.callerHold, error })
     holdEnded(hold, 'lost', error)
   }
 

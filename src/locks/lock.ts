@@ -18,7 +18,7 @@ import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
 import { LongWait } from './reporting/long-wait.js'
-import { given, observeRequest, settled } from './reporting/observation.js'
+import { observeRequest, reportGranted, settled } from './reporting/observation.js'
 import { waitBegan } from './reporting/waiting-calls.js'
 import { ownHolders, type QueuePlace, stillHeld, whoHolds } from './reporting/who-holds.js'
 
@@ -166,7 +166,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const script = transferScript(kind, 'adopt', lockName)
     const observed = observeRequest(this, terms, 0)
     const adopting = this.#adopt(script, holder, terms)
-    return given((await (observed ? settled(observed, adopting) : adopting)) as H, observed)
+    return reportGranted((await (observed ? settled(observed, adopting) : adopting)) as H, observed)
   }
 
   async #adopt(script: NonNullable<LockKind['adopt']>, holder: string, terms: HoldTerms): Promise<H> {

@@ -223,7 +223,7 @@ class Stopping {
     if (this.#hold.isLive) this.#leaseEndsAt = now + this.#hold.remainingMs()
     if (!(reason instanceof LeaseLostError) || reason.reason !== 'forced') return false
     // In a scope, `lock.unlock()` of another task may have ended it.
-    if (this.#isOver || this.#process.isClosed || this.#hold.core.isUnlocked) return false
+    if (this.#isOver || this.#process.isClosed || this.#hold.hold.isUnlocked) return false
     this.#graceEndsAt ??= now + Number(reason.by)
     return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
   }

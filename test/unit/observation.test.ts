@@ -343,7 +343,7 @@ describe('a renewal', () => {
     assert.deepEqual(on('renew', 'lockName', 'kind', 'label', 'result', 'marginMs', 'delayMs'), [
       ['a', 'lock', 'report', 'renewed', (LEASE_MS * 2) / 3, 0],
     ])
-    assert.equal(last['hold'], hold.core)
+    assert.equal(last['hold'], hold.hold)
     await bench.other.getLock('a').forceUnlock()
     await bench.clock.advance(LEASE_MS / 3)
     await turn()

@@ -4,7 +4,7 @@ import { holdDropped } from '../../warnings.js'
 import type { Context } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
 
-/** A hold is watched if the last one was that long before, ms: it costs more than taking an uncontended lock may. */
+/** Minimum time between two watched holds, ms: registering one costs too much for every uncontended lock. */
 const LEAST_GAP_MS = 20
 
 let watchedAt = Number.NEGATIVE_INFINITY
@@ -17,7 +17,7 @@ interface Watched {
   readonly stack: string
 }
 
-/** Calls back once the garbage collector has found the caller's object unreachable; what it is given refers to another one. */
+/** Runs when a caller's hold was collected. The held value refers to the hold itself, so it does not keep that object alive. */
 const dropped = new FinalizationRegistry<Watched>((watched) => {
   const { context, hold } = watched
   if (!hold.isLive) return
@@ -33,9 +33,9 @@ export function watchDropped<H extends Hold>(context: Context, hold: H, terms: H
   watchedAt = now
   // As a text: the frames themselves refer to objects of the program, perhaps to the one that has the hold.
   const { stack = '' } = new Error()
-  const handle = hold.handle()
-  dropped.register(handle, { context, hold, terms, stack })
-  return handle
+  const callerHold = hold.newCallerHold()
+  dropped.register(callerHold, { context, hold, terms, stack })
+  return callerHold
 }
 
 function warningOf({ context, hold, terms, stack }: Watched): Error {

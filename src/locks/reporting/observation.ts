@@ -186,9 +186,8 @@ export class ObservedRequest {
   }
 
   granted(hold: Hold): void {
-    const { core } = hold
-    this.#message.hold = core
-    const path = pathOf(core, this.#message.hasWaited)
+    this.#message.hold = hold.hold
+    const path = pathOf(hold.hold, this.#message.hasWaited)
     this.#message.path = path
     this.#publish(GRANT)
     const { waitedMs } = this.#message
@@ -218,7 +217,7 @@ export function observeRequest(
   return new ObservedRequest(lock, terms, waitTimeMs)
 }
 
-/** Reports a request that fails. What it gets, `given` reports. */
+/** Reports a request that fails. Grants are reported by `reportGranted`. */
 export async function settled<H>(
   observed: ObservedRequest,
   acquiring: Promise<H | undefined>,
@@ -233,18 +232,18 @@ export async function settled<H>(
 }
 
 /** The caller gets a hold: from here on its end is reported. A grant that comes too late for its caller never gets here. */
-export function given<H extends Hold>(hold: H, observed: ObservedRequest | undefined): H {
-  hold.core.isGiven = true
+export function reportGranted<H extends Hold>(hold: H, observed: ObservedRequest | undefined): H {
+  hold.hold.hasCaller = true
   observed?.granted(hold)
-  const { lostError } = hold.core
-  if (lostError) holdEnded(hold.core, 'lost', lostError)
+  const { lostError } = hold.hold
+  if (lostError) holdEnded(hold.hold, 'lost', lostError)
   return hold
 }
 
 /** @param hold  the one that its lease knows */
 export function holdEnded(hold: Hold, path: ReleasePath | 'lost', error?: LeaseLostError): void {
   const context = hold.lease.context as Context
-  if (!hold.isGiven) return
+  if (!hold.hasCaller) return
   if (path === 'lost') context.recentLosses.add(context.clock.now())
   const isListenedTo = path !== 'lost' && context.hasListeners('released')
   if (!END.hasSubscribers && !isListenedTo) return
@@ -261,7 +260,7 @@ export function holdEnded(hold: Hold, path: ReleasePath | 'lost', error?: LeaseL
     error,
   }
   END.publish(message)
-  if (isListenedTo) context.emit('released', { hold: hold.given, heldMs, path })
+  if (isListenedTo) context.emit('released', { hold: hold.callerHold, heldMs, path })
 }
 
 /** @param hold  the one that its lease knows */
@@ -287,8 +286,8 @@ export function runObserved<T>(hold: Hold, body: () => T): T {
   if (!RUN.hasSubscribers) return body()
   const { context, kind } = hold.lease
   const { clientId } = context as Context
-  const { lockName, label, core } = hold
-  const message: HoldRunMessage = { clientId, lockName, kind: kind.title, label, hold: core, wrap: undefined }
+  const { lockName, label } = hold
+  const message: HoldRunMessage = { clientId, lockName, kind: kind.title, label, hold: hold.hold, wrap: undefined }
   return RUN.runStores(message, () => (message.wrap ? message.wrap(body) : body())) as T
 }
 
