@@ -38,7 +38,7 @@ import { checkDuration, ownOptions } from './util/validate.js'
 import { renewalRefused, subscriptionRefused } from './warnings.js'
 import { ThreadClient, type ThreadSeams, type ThreadTerms } from './watchdog/thread-client.js'
 import { markedId } from './wire/holder.js'
-import { checkSlots, mappedName } from './wire/names.js'
+import { checkSlots, keyOf } from './wire/names.js'
 
 /**
  * Creates locks and synchronizers. Each client has its own id, as each Redisson instance does. One client per process and
@@ -111,7 +111,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getLock`
    */
   getLock(name: string): Lock {
-    return new Lock(this.#context, REENTRANT, this.#key(name))
+    return new Lock(this.#context, REENTRANT, name, this.#key(name))
   }
 
   /**
@@ -122,7 +122,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getFairLock`
    */
   getFairLock(name: string): Lock {
-    return new Lock(this.#context, this.#fair, this.#key(name))
+    return new Lock(this.#context, this.#fair, name, this.#key(name))
   }
 
   /**
@@ -133,7 +133,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getNonReentrantLock`
    */
   getNonReentrantLock(name: string): Lock {
-    return new Lock(this.#context, NON_REENTRANT, this.#key(name))
+    return new Lock(this.#context, NON_REENTRANT, name, this.#key(name))
   }
 
   /**
@@ -143,7 +143,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getNonReentrantFairLock`
    */
   getNonReentrantFairLock(name: string): Lock {
-    return new Lock(this.#context, this.#nonReentrantFair, this.#key(name))
+    return new Lock(this.#context, this.#nonReentrantFair, name, this.#key(name))
   }
 
   /**
@@ -153,7 +153,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
   getReadWriteLock(name: string): ReadWriteLock {
-    return new ReadWriteLock(this.#context, this.#key(name))
+    return new ReadWriteLock(this.#context, name, this.#key(name))
   }
 
   /**
@@ -164,7 +164,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getFencedLock`
    */
   getFencedLock(name: string): FencedLock {
-    return new FencedLock(this.#context, this.#fenced, this.#key(name))
+    return new FencedLock(this.#context, this.#fenced, name, this.#key(name))
   }
 
   /**
@@ -176,7 +176,7 @@ export class Client extends ClientEmitter {
    */
   getSpinLock(name: string, options?: SpinLockOptions): Lock {
     const key = this.#key(name)
-    return new Lock(this.#context, new SpinKind(name, options), key)
+    return new Lock(this.#context, new SpinKind(name, options), name, key)
   }
 
   /**
@@ -186,7 +186,7 @@ export class Client extends ClientEmitter {
    * @example `await client.getStringLock('order:1001').withLock({ leaseTimeMs: 10_000 }, async () => await charge('1001'))`
    */
   getStringLock(name: string): Lock {
-    return new Lock(this.#context, STRING, this.#key(name))
+    return new Lock(this.#context, STRING, name, this.#key(name))
   }
 
   /**
@@ -199,7 +199,7 @@ export class Client extends ClientEmitter {
    */
   getFasterMultiLock(group: string, values: readonly string[]): Lock {
     const key = this.#key(group)
-    return new Lock(this.#context, new FasterMultiKind(group, values), key)
+    return new Lock(this.#context, new FasterMultiKind(group, values), group, key)
   }
 
   /**
@@ -210,7 +210,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getSemaphore`
    */
   getSemaphore(name: string): Semaphore {
-    return new Semaphore(this.#context, this.#key(name, 'semaphore name'))
+    return new Semaphore(this.#context, name, this.#key(name, 'semaphore name'))
   }
 
   /**
@@ -221,7 +221,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getPermitExpirableSemaphore`
    */
   getPermitExpirableSemaphore(name: string): PermitExpirableSemaphore {
-    return new PermitExpirableSemaphore(this.#context, this.#key(name, 'semaphore name'))
+    return new PermitExpirableSemaphore(this.#context, name, this.#key(name, 'semaphore name'))
   }
 
   /**
@@ -231,7 +231,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getCountDownLatch`
    */
   getCountDownLatch(name: string): CountDownLatch {
-    return new CountDownLatch(this.#context, this.#key(name, 'latch name'))
+    return new CountDownLatch(this.#context, name, this.#key(name, 'latch name'))
   }
 
   /**
@@ -271,7 +271,7 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getFencedLock`: same keys
    */
   elect(name: string, options: ElectionOptions): Election {
-    return new Election(this.getFencedLock(name), name, options)
+    return new Election(this.getFencedLock(name), options)
   }
 
   /**
@@ -410,8 +410,8 @@ export class Client extends ClientEmitter {
 
   /** The key in Redis. */
   #key(name: string, noun?: string): string {
-    const key = mappedName(this.#context.nameMapper, name, noun)
-    return this.#port.isCluster ? checkSlots(key, noun) : key
+    const key = keyOf(this.#context.nameMapper, name, noun)
+    return this.#port.isCluster ? checkSlots({ name, key }, noun) : key
   }
 
   #asOwner(): ContextOwner {

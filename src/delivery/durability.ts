@@ -1,6 +1,7 @@
 // A grant counts once the AOF has it.
 import type { Fsync } from '../adapters/port.js'
 import { messageOf, NotDurableError } from '../errors.js'
+import type { Named } from '../wire/names.js'
 import { isLasting, NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
@@ -23,18 +24,19 @@ export class Durability {
    * @throws {NotDurableError} it is not on disk in time, or the server cannot tell
    * @throws {NoReplyError} no reply in time, or the connection failed
    */
-  async confirm(name: string, route: string): Promise<void> {
-    const fsync = await this.#ask(name)
-    const isSame = this.#scripts.routeTo(name) === route
+  async confirm(lock: Named, route: string): Promise<void> {
+    const { key, name } = lock
+    const fsync = await this.#ask(lock)
+    const isSame = this.#scripts.routeTo(key) === route
     if (fsync === 'fsynced' && isSame) return
     if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client does not support WAITAOF')
     if (fsync === 'premature') throw new NotDurableError(name, 'refused', PREMATURE)
     throw new NotDurableError(name, 'late', isSame ? `not within ${this.#timeoutMs} ms` : 'the connection was lost')
   }
 
-  async #ask(name: string): Promise<Fsync | undefined> {
+  async #ask({ key, name }: Named): Promise<Fsync | undefined> {
     try {
-      return await this.#scripts.fsynced(name, this.#timeoutMs)
+      return await this.#scripts.fsynced(key, this.#timeoutMs)
     } catch (cause) {
       if (cause instanceof NoReplyError) throw cause
       const reply = messageOf(cause)

@@ -65,9 +65,9 @@ export class IdempotencyKeys {
     this.#tryMs = Math.min(commandTimeoutMs, MAX_TRY_MS)
   }
 
-  /** An operation that is about to be sent for the first time. */
-  open(name: string): Operation {
-    const key = idempotencyKey(name, this.#clientId)
+  /** An operation that is about to be sent for the first time. @param counted  the key of what it changes */
+  open(counted: string): Operation {
+    const key = idempotencyKey(counted, this.#clientId)
     return { key, number: ++this.#operations, isInDoubt: false, ...this.#now(key) }
   }
 

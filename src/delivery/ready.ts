@@ -1,4 +1,5 @@
 // When an acquiring command may be sent.
+import type { Named } from '../wire/names.js'
 import type { Replication } from './replica-acks.js'
 import type { Scripts } from './scripts.js'
 
@@ -16,17 +17,17 @@ interface AcquiringClient {
  * @returns undefined: it may be sent now. Else resolves when it may; by then the caller may have left, or its time be over
  * @throws {ClientClosedError} the client was closed meanwhile
  */
-export function untilReady(client: AcquiringClient, name: string, leaseTimeMs?: number): Promise<void> | undefined {
+export function untilReady(client: AcquiringClient, lock: Named, leaseTimeMs?: number): Promise<void> | undefined {
   const { scripts, replication } = client
   const hasRoom = leaseTimeMs === undefined || scripts.admission.hasRoom(leaseTimeMs)
-  if (hasRoom && replication.isLocated(name)) return undefined
-  return prepare(client, name, hasRoom ? undefined : leaseTimeMs)
+  if (hasRoom && replication.isLocated(lock.key)) return undefined
+  return prepare(client, lock, hasRoom ? undefined : leaseTimeMs)
 }
 
 /** @param leaseTimeMs  of the lease to wait for room for, if any */
-async function prepare(client: AcquiringClient, name: string, leaseTimeMs: number | undefined): Promise<void> {
+async function prepare(client: AcquiringClient, lock: Named, leaseTimeMs: number | undefined): Promise<void> {
   const { scripts, replication } = client
   if (leaseTimeMs !== undefined) await scripts.admission.room(leaseTimeMs)
-  if (!replication.isLocated(name)) await scripts.locate(name)
-  client.assertOpen(name)
+  if (!replication.isLocated(lock.key)) await scripts.locate(lock.key)
+  client.assertOpen(lock.name)
 }

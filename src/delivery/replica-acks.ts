@@ -2,6 +2,7 @@
 import { NotDurableError, NotReplicatedError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import { waitRefused } from '../warnings.js'
+import type { Named } from '../wire/names.js'
 import type { Durability } from './durability.js'
 import { isLasting, mayHaveRun, NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
@@ -50,14 +51,14 @@ export class Replication {
     return this.#timeoutMs > 0 || this.#durability !== undefined
   }
 
-  /** Whether the route of a command for `name` is known, or irrelevant. If not, `Scripts.locate` finds out. */
-  isLocated(name: string): boolean {
-    return !this.isWanted || this.#scripts.routeTo(name) !== undefined
+  /** Whether the route of a command for `key` is known, or irrelevant. If not, `Scripts.locate` finds out. */
+  isLocated(key: string): boolean {
+    return !this.isWanted || this.#scripts.routeTo(key) !== undefined
   }
 
-  /** The present route of a command for `name`, for `confirm`. */
-  routeTo(name: string): string {
-    return (this.isWanted && this.#scripts.routeTo(name)) || ''
+  /** The present route of a command for `key`, for `confirm`. */
+  routeTo(key: string): string {
+    return (this.isWanted && this.#scripts.routeTo(key)) || ''
   }
 
   /**
@@ -66,26 +67,26 @@ export class Replication {
    * @throws {NotDurableError} the server has not fsynced it
    * @throws {NoReplyError} no reply in time, or the connection failed
    */
-  async confirm(name: string, route: string): Promise<void> {
-    await this.#confirmReplicated(name, route)
-    await this.#durability?.confirm(name, route)
+  async confirm(lock: Named, route: string): Promise<void> {
+    await this.#confirmReplicated(lock, route)
+    await this.#durability?.confirm(lock, route)
   }
 
   /**
-   * Finds out in the background whether the server of `name` was replaced: a client that grants nothing, and only renews,
+   * Finds out in the background whether the server of `key` was replaced: a client that grants nothing, and only renews,
    * would stay with it. The port leaves such a server.
    */
-  checkMaster(name: string): void {
+  checkMaster(key: string): void {
     if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
-    this.#scripts.acknowledge(name, this.#timeoutMs).catch(() => {})
+    this.#scripts.acknowledge(key, this.#timeoutMs).catch(() => {})
   }
 
-  async #confirmReplicated(name: string, route: string): Promise<void> {
+  async #confirmReplicated({ key, name }: Named, route: string): Promise<void> {
     if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
     try {
-      const acks = await this.#scripts.acknowledge(name, this.#timeoutMs)
+      const acks = await this.#scripts.acknowledge(key, this.#timeoutMs)
       if (acks === undefined) return
-      const isSame = this.#scripts.routeTo(name) === route
+      const isSame = this.#scripts.routeTo(key) === route
       const { replicas, acknowledged, why = isSame ? undefined : ELSEWHERE } = acks
       if (isSame && (acknowledged > 0 || replicas === 0)) return
       throw new NotReplicatedError(name, Math.max(1, replicas), this.#timeoutMs, why === undefined ? {} : { why })

@@ -12,7 +12,7 @@ import {
   ownOptions,
 } from '../util/validate.js'
 import { AUDIT_KEY } from '../wire/keys.js'
-import { unmappedName } from '../wire/names.js'
+import type { Named } from '../wire/names.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { listLocks } from './list-locks.js'
 import { type Hearing, hear } from './lock-channels.js'
@@ -31,7 +31,7 @@ export interface InspectOptions {
 
 export interface ListOptions extends InspectOptions {
   /**
-   * A pattern of names in Redis, such as `lock:order:*`. Default: all, but of string locks, which look like any text, only
+   * A pattern of keys in Redis, such as `lock:order:*`. Default: all, but of string locks, which look like any text, only
    * those that clients report.
    */
   match?: string | undefined
@@ -51,7 +51,7 @@ export class Fleet {
 
   /**
    * @internal
-   * @param keyOf  returns the name in Redis
+   * @param keyOf  returns the key in Redis
    * @param ownInfo  returns how this client describes itself; undefined: it has `inspection: false`
    */
   constructor(context: LeaseContext, keyOf: (name: string) => string, ownInfo: () => ClientInfo | undefined) {
@@ -75,7 +75,7 @@ export class Fleet {
     checkDuration('timeoutMs', timeoutMs, 0)
     const key = this.#keyOf(name)
     this.#context.assertUsable(name)
-    return this.#unmapped(await this.#orLockError(name, () => this.#survey.inspect(key, timeoutMs)))
+    return await this.#orLockError({ name, key }, () => this.#survey.inspect(key, timeoutMs))
   }
 
   /**
@@ -159,8 +159,8 @@ export class Fleet {
   async forceUnlock(name: string, options: ForceUnlockOptions): Promise<ForceUnlockResult> {
     const key = this.#keyOf(name)
     this.#context.assertUsable(name)
-    const keys = await this.#orLockError(name, () => readLockKeys(this.#context.scripts, key))
-    return await lockOf(this.#context, keys, options.holder).forceUnlock(options)
+    const keys = await this.#orLockError({ name, key }, () => readLockKeys(this.#context.scripts, key))
+    return await lockOf(this.#context, name, keys, options.holder).forceUnlock(options)
   }
 
   /**
@@ -171,9 +171,7 @@ export class Fleet {
    */
   async audit(): Promise<AuditEntry[]> {
     this.#context.assertUsable(AUDIT_KEY)
-    const entries = await this.#orLockError(AUDIT_KEY, () => readAudit(this.#context))
-    const { nameMapper } = this.#context
-    return nameMapper ? entries.map((entry) => ({ ...entry, lock: unmappedName(nameMapper, entry.lock) })) : entries
+    return await this.#orLockError({ name: AUDIT_KEY, key: AUDIT_KEY }, () => readAudit(this.#context))
   }
 
   /** How many holds clients have claimed that no key confirmed: releases that were under way, or forged messages. */
@@ -183,30 +181,20 @@ export class Fleet {
 
   async *#locks(limit: number, request: Parameters<typeof listLocks>[2]): AsyncGenerator<LockInfo> {
     this.#context.assertUsable(request.match ?? '')
+    const name = request.match ?? '*'
     const found = listLocks(this.#context.scripts, this.#survey, request)
     for (let count = 0; count < limit; count++) {
-      const { value, done } = await this.#orLockError(request.match ?? '*', () => found.next())
+      const { value, done } = await this.#orLockError({ name, key: name }, () => found.next())
       if (done) return
-      yield this.#unmapped(value)
+      yield value
     }
   }
 
-  async #orLockError<T>(name: string, run: () => Promise<T>): Promise<T> {
+  async #orLockError<T>(asked: Named, run: () => Promise<T>): Promise<T> {
     try {
       return await run()
     } catch (error) {
-      throw await asLockError(this.#context, name, 'inspect', error)
+      throw await asLockError(this.#context, asked, 'inspect', error)
     }
-  }
-
-  /** With the names that the program uses. */
-  #unmapped(info: LockInfo): LockInfo {
-    const { nameMapper } = this.#context
-    if (!nameMapper) return info
-    const waiters = info.waiters.map((waiter) => ({
-      ...waiter,
-      chain: waiter.chain.map((link) => ({ ...link, lock: unmappedName(nameMapper, link.lock) })),
-    }))
-    return { ...info, name: unmappedName(nameMapper, info.name), waiters }
   }
 }

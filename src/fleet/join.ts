@@ -15,29 +15,31 @@ export interface Joined {
 }
 
 /**
+ * @param nameOf  returns what the program calls a lock, for its key
  * @param listeners  how many connections listen on channels of the lock; undefined: not known
  * @param listensAs  as how many of them a client of Holdfast counts
  */
 export function joinLock(
   keys: LockKeys,
   testimony: Testimony,
+  nameOf: (key: string) => string,
   listeners: number | undefined,
   listensAs: number,
 ): Joined {
-  const { name, kind, remainingLeaseMs } = keys
+  const { key, kind, remainingLeaseMs } = keys
   const holders = keys.holders.map((holder) => holderInfo(holder, keys, testimony))
   const known = new Set(keys.holders.map(({ holder }) => holder))
-  const claimed = testimony.holdsOf(name).filter(({ client }) => testimony.hasReplied(client))
-  const waits = testimony.waitsFor(name)
+  const claimed = testimony.holdsOf(key).filter(({ client }) => testimony.hasReplied(client))
+  const waits = testimony.waitsFor(key)
   const listening = waits.filter(({ client, state }) => testimony.hasReplied(client) && state.isListening)
   const clients = new Set(listening.map(({ client }) => client))
   return {
     info: {
-      name,
+      name: nameOf(key),
       kind,
       remainingLeaseMs,
       holders: holders.sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1)),
-      waiters: waitersOf(keys, waits, testimony),
+      waiters: waitersOf(keys, waits, testimony, nameOf),
       otherListeners: Math.max(0, Math.ceil((listeners ?? 0) - clients.size * listensAs)),
       isComplete: listeners !== undefined && !keys.isCut && testimony.isComplete,
     },
@@ -45,11 +47,11 @@ export function joinLock(
   }
 }
 
-function holderInfo(inKey: KeyHolder, { name, kind }: LockKeys, testimony: Testimony): HolderInfo {
+function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, testimony: Testimony): HolderInfo {
   const { holder } = inKey
   // The holder of a permit is its id, which only its client knows.
   const said = testimony
-    .holdsOf(name)
+    .holdsOf(key)
     .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientIdOf(holder)))
   const id = said?.client ?? clientIdOf(holder)
   const about = { ...inKey, status: testimony.statusOf(id), ...defined({ client: testimony.infoOf(id) }) }
@@ -63,17 +65,23 @@ function holderInfo(inKey: KeyHolder, { name, kind }: LockKeys, testimony: Testi
 }
 
 /** First those in a queue in Redis, in its order, then the others that replied. */
-function waitersOf({ queue, tickets }: LockKeys, waits: readonly SaidWait[], testimony: Testimony): WaiterInfo[] {
+function waitersOf(
+  { queue, tickets }: LockKeys,
+  waits: readonly SaidWait[],
+  testimony: Testimony,
+  nameOf: (key: string) => string,
+): WaiterInfo[] {
   const left = [...waits]
   const take = (client: string, most: number): SaidWait[] => {
     const taken = left.filter((wait) => wait.client === client).slice(0, most)
     for (const wait of taken) left.splice(left.indexOf(wait), 1)
     return taken
   }
+  const infoOf = (client: string, wait: SaidWait | undefined): WaiterInfo => waiterInfo(client, wait, testimony, nameOf)
   const waiters: WaiterInfo[] = []
   for (const [at, holder] of queue.entries()) {
     const [wait] = take(clientIdOf(holder), 1)
-    waiters.push({ ...waiterInfo(clientIdOf(holder), wait, testimony), holder, position: at + 1 })
+    waiters.push({ ...infoOf(clientIdOf(holder), wait), holder, position: at + 1 })
   }
   for (const [at, ticket] of tickets.entries()) {
     const client = clientIdOf(ticket)
@@ -81,15 +89,20 @@ function waitersOf({ queue, tickets }: LockKeys, waits: readonly SaidWait[], tes
     const taken: (SaidWait | undefined)[] = take(client, Number.POSITIVE_INFINITY)
     if (taken.length === 0 && !testimony.hasRepliedInFull(client)) taken.push(undefined)
     const status = testimony.statusOfTicket(client)
-    for (const wait of taken) waiters.push({ ...waiterInfo(client, wait, testimony), status, position: at + 1 })
+    for (const wait of taken) waiters.push({ ...infoOf(client, wait), status, position: at + 1 })
   }
   for (const wait of left) {
-    if (testimony.hasReplied(wait.client)) waiters.push(waiterInfo(wait.client, wait, testimony))
+    if (testimony.hasReplied(wait.client)) waiters.push(infoOf(wait.client, wait))
   }
   return waiters
 }
 
-function waiterInfo(client: string, wait: SaidWait | undefined, testimony: Testimony): WaiterInfo {
+function waiterInfo(
+  client: string,
+  wait: SaidWait | undefined,
+  testimony: Testimony,
+  nameOf: (key: string) => string,
+): WaiterInfo {
   const about = { status: testimony.statusOf(client), ...defined({ client: testimony.infoOf(client) }) }
   if (!wait) return { ...about, chain: [] }
   const { waitedMs, endsInMs, label, chain } = wait.state
@@ -102,6 +115,6 @@ function waiterInfo(client: string, wait: SaidWait | undefined, testimony: Testi
       givesUpInMs: endsInMs === undefined ? undefined : Math.max(0, endsInMs - wait.agoMs),
       label,
     }),
-    chain,
+    chain: chain.map(({ lock, holder }) => ({ lock: nameOf(lock), holder })),
   }
 }

@@ -11,33 +11,33 @@ import type { Testimony } from './testimony.js'
 /** How many keys a step of SCAN looks at: well under a millisecond of Redis. */
 const SCAN_COUNT = 500
 
-/** Keys by which locks are found. */
+/** Keys by which locks are found: their own, or keys beside them. */
 interface Pass {
   readonly type: string
   readonly match?: string | undefined
-  /** The names that a key may be of. */
-  namesOf(key: string): readonly string[]
+  /** The keys of the locks that a found key may belong to. */
+  keysOf(found: string): readonly string[]
 }
 
 /**
  * Locks are hashes. String locks, semaphores and latches are texts, of which there may be millions of others: they are read
- * only if the caller limits the names; otherwise semaphores are found by the keys beside them, and string locks only if a
+ * only if the caller limits the keys; otherwise semaphores are found by the keys beside them, and string locks only if a
  * client reports them.
  */
 function passesFor(match: string | undefined): readonly Pass[] {
-  const hashes: Pass = { type: 'hash', match, namesOf: (key) => [key] }
+  const hashes: Pass = { type: 'hash', match, keysOf: (found) => [found] }
   if (match !== undefined) return [hashes, { ...hashes, type: 'string' }]
   const generation = generationKey('{').slice(0, -1)
   const leases = permitLeases('{').slice(1)
   return [
     hashes,
-    { type: 'string', match: `${generation}*`, namesOf: (key) => untagged(key.slice(generation.length)) },
-    { type: 'zset', match: `*${leases}`, namesOf: (key) => untagged(key.slice(0, -leases.length)) },
+    { type: 'string', match: `${generation}*`, keysOf: (found) => untagged(found.slice(generation.length)) },
+    { type: 'zset', match: `*${leases}`, keysOf: (found) => untagged(found.slice(0, -leases.length)) },
   ]
 }
 
 export interface ListRequest {
-  /** Of names in Redis. */
+  /** A pattern of keys. */
   readonly match: string | undefined
   readonly contended: boolean
   readonly timeoutMs: number
@@ -49,12 +49,10 @@ export async function* listLocks(scripts: Scripts, survey: Survey, request: List
   const testimony = await survey.askAll(request.timeoutMs)
   const seen = new Set<string>()
   const { match, contended, signal } = request
-  for await (const names of contended
-    ? contendedNames(scripts, testimony, match)
-    : allNames(scripts, testimony, match)) {
+  for await (const keys of contended ? contendedKeys(scripts, testimony, match) : allKeys(scripts, testimony, match)) {
     signal?.throwIfAborted()
-    const fresh = names.filter((name) => !seen.has(name))
-    for (const name of fresh) seen.add(name)
+    const fresh = keys.filter((key) => !seen.has(key))
+    for (const key of fresh) seen.add(key)
     for (let at = 0; at < fresh.length; at += PAGE) {
       signal?.throwIfAborted()
       for (const info of await survey.read(fresh.slice(at, at + PAGE), testimony)) {
@@ -70,33 +68,33 @@ function mayBeWaitedFor(info: LockInfo): boolean {
 }
 
 /** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */
-async function* allNames(
+async function* allKeys(
   scripts: Scripts,
   testimony: Testimony,
   match: string | undefined,
 ): AsyncGenerator<readonly string[]> {
   yield matching(testimony.locks, match)
-  yield* scannedNames(scripts, match)
+  yield* scannedKeys(scripts, match)
 }
 
 /** Pages of SCAN of every master. */
-async function* scannedNames(scripts: Scripts, match: string | undefined): AsyncGenerator<string[]> {
+async function* scannedKeys(scripts: Scripts, match: string | undefined): AsyncGenerator<string[]> {
   for (const master of await scripts.masters()) {
-    for (const { type, match: keys, namesOf } of passesFor(match)) {
-      const pattern = keys === undefined ? [] : ['MATCH', keys]
+    for (const { type, match: keysLike, keysOf } of passesFor(match)) {
+      const pattern = keysLike === undefined ? [] : ['MATCH', keysLike]
       let cursor = '0'
       do {
         const command = ['SCAN', cursor, ...pattern, 'COUNT', String(SCAN_COUNT), 'TYPE', type]
-        const [next, names] = toArray(await scripts.askAt(master, command))
+        const [next, found] = toArray(await scripts.askAt(master, command))
         cursor = String(next)
-        yield toArray(names).flatMap((name) => namesOf(String(name)))
+        yield toArray(found).flatMap((key) => keysOf(String(key)))
       } while (cursor !== '0')
     }
   }
 }
 
 /** Those with a listener, and those that a client waits for on its inbox alone. */
-async function* contendedNames(
+async function* contendedKeys(
   scripts: Scripts,
   testimony: Testimony,
   match: string | undefined,
@@ -104,8 +102,8 @@ async function* contendedNames(
   yield matching([...(await listContended(scripts)), ...testimony.waitedFor], match)
 }
 
-/** Each name once. */
-function matching(names: readonly string[], match: string | undefined): string[] {
+/** Each key once. */
+function matching(keys: readonly string[], match: string | undefined): string[] {
   const pattern = match === undefined ? undefined : globToRegExp(match)
-  return [...new Set(names)].filter((name) => pattern?.test(name) ?? true)
+  return [...new Set(keys)].filter((key) => pattern?.test(key) ?? true)
 }

@@ -15,12 +15,12 @@ const CHANNELS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 /** What each of them begins with. */
 const PREFIXES = CHANNELS.map((channel) => channel('@').split('{@')[0] as string)
 
-/** Where waiters for a name may listen. A waiter of a fair lock has a channel of its own. */
-export function channelsOf(name: string): string[] {
-  return CHANNELS.map((channel) => channel(name))
+/** Where waiters for a key may listen. A waiter of a fair lock has a channel of its own. */
+export function channelsOf(key: string): string[] {
+  return CHANNELS.map((channel) => channel(key))
 }
 
-/** Listens to the channels of one name. */
+/** Listens to the channels of one key. */
 export interface Hearing {
   /** Whether Redis has confirmed all of them. */
   readonly isLive: boolean
@@ -28,10 +28,10 @@ export interface Hearing {
 }
 
 /**
- * Listens to the channels of a name, to watch it. If Redis denies one of them, it leaves all.
+ * Listens to the channels of a key, to watch it. If Redis denies one of them, it leaves all.
  * @param onHint  called when something may have changed: with each message, and when messages may have been missed
  */
-export function hear(wakeups: Wakeups, name: string, onHint: () => void): Hearing {
+export function hear(wakeups: Wakeups, key: string, onHint: () => void): Hearing {
   const subscriptions: Subscription[] = []
   const leave = (): void => {
     for (const subscription of subscriptions.splice(0)) subscription.leave()
@@ -40,7 +40,7 @@ export function hear(wakeups: Wakeups, name: string, onHint: () => void): Hearin
     if (subscriptions.some(({ isRefused }) => isRefused)) leave()
     onHint()
   }
-  for (const channel of [...channelsOf(name), watchChannel(name)]) subscriptions.push(wakeups.listen(channel, listener))
+  for (const channel of [...channelsOf(key), watchChannel(key)]) subscriptions.push(wakeups.listen(channel, listener))
   return {
     get isLive() {
       return subscriptions.length > 0 && subscriptions.every(({ isLive }) => isLive)
@@ -49,9 +49,9 @@ export function hear(wakeups: Wakeups, name: string, onHint: () => void): Hearin
   }
 }
 
-/** How many connections listen on the channels of each name without only watching it, at all masters together. */
-export async function countListeners(scripts: Scripts, names: readonly string[]): Promise<Map<string, number>> {
-  const channels = names.flatMap((name) => [...channelsOf(name), watchChannel(name)])
+/** How many connections listen on the channels of each key without only watching it, at all masters together. */
+export async function countListeners(scripts: Scripts, keys: readonly string[]): Promise<Map<string, number>> {
+  const channels = keys.flatMap((key) => [...channelsOf(key), watchChannel(key)])
   const counts = new Map<string, number>()
   for (const reply of await pubsub(scripts, 'NUMSUB', [...new Set(channels)])) {
     const words = toArray(reply).map(String)
@@ -62,10 +62,10 @@ export async function countListeners(scripts: Scripts, names: readonly string[])
   }
   const countOf = (channel: string): number => counts.get(channel) ?? 0
   return new Map(
-    names.map((name) => {
-      const all = channelsOf(name).reduce((sum, channel) => sum + countOf(channel), 0)
+    keys.map((key) => {
+      const all = channelsOf(key).reduce((sum, channel) => sum + countOf(channel), 0)
       // Who watches listens on each of them.
-      return [name, Math.max(0, all - CHANNELS.length * countOf(watchChannel(name)))]
+      return [key, Math.max(0, all - CHANNELS.length * countOf(watchChannel(key)))]
     }),
   )
 }
@@ -76,24 +76,24 @@ export async function listInboxes(scripts: Scripts): Promise<string[]> {
   return found.map((channel) => channel.slice(INBOX_PREFIX.length))
 }
 
-/** The names that somebody may be waiting for: those with a listener. */
+/** The keys that somebody may be waiting for: those with a listener. */
 export async function listContended(scripts: Scripts): Promise<string[]> {
   const found = await Promise.all(PREFIXES.map(async (prefix) => await channelsLike(scripts, `${prefix}*`)))
-  const names = found.flatMap((channels, at) =>
+  const keys = found.flatMap((channels, at) =>
     channels.flatMap((channel) => {
       const tagged = channel.slice((PREFIXES[at] as string).length)
-      return CHANNELS[at] === latchChannel ? [tagged.slice(1, -1)] : namesBehind(tagged)
+      return CHANNELS[at] === latchChannel ? [tagged.slice(1, -1)] : keysBehind(tagged)
     }),
   )
-  return [...new Set(names)]
+  return [...new Set(keys)]
 }
 
 /** @param tagged  a channel without its prefix: `{order}`, perhaps with a waiter of a fair lock behind it */
-function namesBehind(tagged: string): string[] {
+function keysBehind(tagged: string): string[] {
   return untagged(tagged.replace(/:[\w-]{1,64}:-?\d+$/, ''))
 }
 
-/** The names that a key or channel may be of: names with braces of their own are used as they are. */
+/** The locks that a key or channel may be of: keys with braces of their own are used as they are. */
 export function untagged(tagged: string): string[] {
   const [, inner] = /^\{([^{]*)\}$/.exec(tagged) ?? []
   return inner === undefined ? [tagged] : [inner, tagged]

@@ -24,10 +24,9 @@ export interface KeyHolder extends Holder {
 }
 
 export interface LockKeys {
-  /** In Redis. */
-  readonly name: string
+  readonly key: string
   readonly kind: string
-  /** Whether there is a key of this name, of any type. */
+  /** Whether the key exists, of any type. */
   readonly exists: boolean
   /** ms; 0: free; Infinity: no expiry */
   readonly remainingLeaseMs: number
@@ -47,21 +46,21 @@ const HOLDER = /^[\w-]{1,64}:-?\d{1,19}(:|$)/
 const COUNT = /^[1-9]\d{0,15}$/
 
 /** @throws {NoReplyError} no reply in time */
-export async function readLockKeys(scripts: Scripts, name: string): Promise<LockKeys> {
+export async function readLockKeys(scripts: Scripts, key: string): Promise<LockKeys> {
   const call = fleetRead(
-    name,
-    fairQueue(name),
-    turnQueueKey(name),
-    fencingTokenKey(name),
-    permitLeases(name),
-    generationKey(name),
-    readHoldPrefix(name),
+    key,
+    fairQueue(key),
+    turnQueueKey(key),
+    fencingTokenKey(key),
+    permitLeases(key),
+    generationKey(key),
+    readHoldPrefix(key),
   )
-  return parseLockKeys(name, await scripts.run(call))
+  return parseLockKeys(key, await scripts.run(call))
 }
 
 /** @throws {NoReplyError} it is not a reply of the script */
-export function parseLockKeys(name: string, reply: unknown): LockKeys {
+export function parseLockKeys(key: string, reply: unknown): LockKeys {
   const [now, type, left, text, fields, queue, tickets, permits, hasToken, hasGeneration, isCut] = toArray(reply)
   const found: Found = {
     now: Number(now),
@@ -77,7 +76,7 @@ export function parseLockKeys(name: string, reply: unknown): LockKeys {
   const kind = kindOf(found)
   const held = heldAs(kind, found)
   return {
-    name,
+    key,
     kind,
     exists: found.type !== 'none',
     remainingLeaseMs: held.holders.length === 0 ? 0 : held.remainingLeaseMs,

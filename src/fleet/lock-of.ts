@@ -11,23 +11,24 @@ import { KIND, type LockKeys } from './lock-keys.js'
 
 /**
  * The lock that has these keys, to release what one holder has of it.
+ * @param name  what the program calls it
  * @throws {ConfigError} it is no lock with one name
  */
-export function lockOf(context: LeaseContext, { name, kind, exists }: LockKeys, holder: string): Lock {
+export function lockOf(context: LeaseContext, name: string, { key, kind, exists }: LockKeys, holder: string): Lock {
   // Nobody holds it, whatever it was.
-  if (!exists) return new Lock(context, REENTRANT, name)
+  if (!exists) return new Lock(context, REENTRANT, name, key)
   switch (kind) {
     case KIND.lock:
-      return new Lock(context, REENTRANT, name)
+      return new Lock(context, REENTRANT, name, key)
     case KIND.fair:
       // How long a waiter waits is of no importance for a release.
-      return new Lock(context, new FairKind(0), name)
+      return new Lock(context, new FairKind(0), name, key)
     case KIND.fenced:
-      return new Lock(context, new FencedKind(), name)
+      return new Lock(context, new FencedKind(), name, key)
     case KIND.string:
-      return new Lock(context, STRING, name)
+      return new Lock(context, STRING, name, key)
     case KIND.readWrite: {
-      const both = new ReadWriteLock(context, name)
+      const both = new ReadWriteLock(context, name, key)
       return holder.endsWith(':write') ? both.writeLock() : both.readLock()
     }
     default:

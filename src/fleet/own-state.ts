@@ -25,9 +25,9 @@ export type OwnState = Omit<StateReply, 'client' | 'lost'>
 
 /** The reply to a request: the oldest first, as many as the request and the size of a message allow. */
 export function ownState(context: LeaseContext, { locks, limit }: Pick<StateRequest, 'locks' | 'limit'>): StateReply {
-  const names = locks && new Set(locks)
-  const leases = names ? [...names].flatMap((name) => context.leases.named(name)) : context.leases
-  const calls = waitingCalls(context).filter(({ lockName }) => !names || names.has(lockName))
+  const keys = locks && new Set(locks)
+  const leases = keys ? [...keys].flatMap((key) => context.leases.onKey(key)) : context.leases
+  const calls = waitingCalls(context).filter(({ key }) => !keys || keys.has(key))
   const lost = context.recentLosses.count(context.clock.now())
   return { client: context.clientId, ...describe(context, heldOf(leases), calls, limit), lost }
 }
@@ -53,7 +53,7 @@ export function longState(context: LeaseContext, since: number, limit: number): 
 }
 
 function idOf({ lease, since }: Held): string {
-  return `${lease.holder} ${since} ${lease.count} ${lease.lockName}`
+  return `${lease.holder} ${since} ${lease.count} ${lease.key}`
 }
 
 /** The oldest first. @param since  on the clock: only what has been held since then */
@@ -109,7 +109,7 @@ function sizeOf(value: unknown): number {
 
 /** One entry for each holder in the key: permits have an id each. */
 function holdStates({ lease, hold, since }: Held, now: number): HoldState[] {
-  const { lockName, kind, count } = lease
+  const { key, kind, count } = lease
   const rest = {
     count,
     heldMs: Math.max(0, Math.round(now - since)),
@@ -119,21 +119,21 @@ function holdStates({ lease, hold, since }: Held, now: number): HoldState[] {
     span: hold.span?.spanId,
   }
   const holders = (kind as { permitIds?: readonly string[] }).permitIds ?? [lease.holder]
-  return holders.map((holder) => ({ lock: lockName, holder, ...rest }))
+  return holders.map((holder) => ({ lock: key, holder, ...rest }))
 }
 
 function waitState(
   wakeups: Wakeups,
-  { wait, lockName, since, deadlineAt, label, holds }: WaitingCall,
+  { wait, key, since, deadlineAt, label, holds }: WaitingCall,
   now: number,
 ): WaitState {
   return {
     wait,
-    lock: lockName,
+    lock: key,
     waitedMs: Math.max(0, Math.round(now - since)),
     endsInMs: deadlineAt === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.round(deadlineAt - now)),
     label: label?.slice(0, MAX_LABEL),
-    isListening: channelsOf(lockName).some((channel) => wakeups.isListening(channel)),
-    chain: holds.filter(({ isLive }) => isLive).map(({ lease, holder }) => ({ lock: lease.lockName, holder })),
+    isListening: channelsOf(key).some((channel) => wakeups.isListening(channel)),
+    chain: holds.filter(({ isLive }) => isLive).map(({ lease, holder }) => ({ lock: (lease as Lease).key, holder })),
   }
 }

@@ -3,6 +3,7 @@ import { isErrorOf } from '../delivery/replies.js'
 import { messageOf } from '../errors.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { clientIdOf } from '../wire/holder.js'
+import { unmappedName } from '../wire/names.js'
 import { type Answers, askClients } from './ask.js'
 import { type Joined, joinLock } from './join.js'
 import { countListeners, listInboxes } from './lock-channels.js'
@@ -22,6 +23,8 @@ export const PAGE = 64
 export class Survey {
   readonly #context: LeaseContext
   readonly #ownInfo: () => ClientInfo | undefined
+  /** What the program calls the lock with this key. */
+  readonly #nameOf: (key: string) => string
   /** Holds that clients claimed and no key confirmed. */
   dropped = 0
 
@@ -29,22 +32,23 @@ export class Survey {
   constructor(context: LeaseContext, ownInfo: () => ClientInfo | undefined) {
     this.#context = context
     this.#ownInfo = ownInfo
+    this.#nameOf = (key) => unmappedName(context.nameMapper, key)
   }
 
-  async inspect(name: string, timeoutMs: number): Promise<LockInfo> {
+  async inspect(key: string, timeoutMs: number): Promise<LockInfo> {
     const { scripts } = this.#context
     const [keys, listeners, inboxes] = await Promise.all([
-      readLockKeys(scripts, name),
-      countListeners(scripts, [name]).catch(() => undefined),
+      readLockKeys(scripts, key),
+      countListeners(scripts, [key]).catch(() => undefined),
       this.#inboxes(),
     ])
     const ids = [...new Set([...clientsIn(keys), ...inboxes])]
-    const what = { locks: [name], limit: MOST_STATES }
+    const what = { locks: [key], limit: MOST_STATES }
     const answers = await askClients(this.#context, ids.slice(0, MOST_ASKED), what, timeoutMs)
     const testimony = this.#testimony(answers)
     await this.#readRecordsFor([keys], testimony)
-    const joined = this.#join(keys, testimony, listeners?.get(name))
-    const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, name, testimony, listeners) : joined
+    const joined = this.#join(keys, testimony, listeners?.get(key))
+    const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, key, testimony, listeners) : joined
     this.dropped += dropped
     return ids.length > MOST_ASKED ? { ...info, isComplete: false } : info
   }
@@ -58,23 +62,23 @@ export class Survey {
   }
 
   /**
-   * @param names  at most `PAGE`
+   * @param all  keys, at most `PAGE`
    * @param testimony  of `askAll`; the records that are read are added
    * @returns those that are locks, semaphores or latches, or that a client waits for, as far as this user may read them
    */
-  async read(names: readonly string[], testimony: Testimony): Promise<LockInfo[]> {
+  async read(all: readonly string[], testimony: Testimony): Promise<LockInfo[]> {
     const { scripts } = this.#context
-    const found = (await Promise.all(names.map((name) => readLockKeys(scripts, name).catch(unlessForbidden)))).flat()
-    const listeners = await countListeners(scripts, names).catch(() => undefined)
+    const found = (await Promise.all(all.map((key) => readLockKeys(scripts, key).catch(unlessForbidden)))).flat()
+    const listeners = await countListeners(scripts, all).catch(() => undefined)
     await this.#readRecordsFor(found, testimony)
     return found.flatMap((keys) => {
-      const { info, dropped } = this.#join(keys, testimony, listeners?.get(keys.name))
+      const { info, dropped } = this.#join(keys, testimony, listeners?.get(keys.key))
       this.dropped += dropped
       const { kind, holders } = info
       const isSemaphore = kind === KIND.semaphore || kind === KIND.permits
       // The locks `a` and `{a}` share channels, queues and leases: only one of them may exist.
       const isInUse = isSemaphore || holders.length + countWaiters(info) > 0
-      return (keys.exists && isInUse) || testimony.waitsFor(keys.name).length > 0 ? [info] : []
+      return (keys.exists && isInUse) || testimony.waitsFor(keys.key).length > 0 ? [info] : []
     })
   }
 
@@ -105,25 +109,25 @@ export class Survey {
   }
 
   #join(keys: LockKeys, testimony: Testimony, listeners: number | undefined): Joined {
-    return joinLock(keys, testimony, listeners, this.#context.scripts.isCluster ? 2 : 1)
+    return joinLock(keys, testimony, this.#nameOf, listeners, this.#context.scripts.isCluster ? 2 : 1)
   }
 
   /** The lock changed hands between the first look at its keys and a reply. */
   async #joinAgain(
     before: Joined,
-    name: string,
+    key: string,
     testimony: Testimony,
     listeners: ReadonlyMap<string, number> | undefined,
   ): Promise<Joined> {
-    const keys = await readLockKeys(this.#context.scripts, name)
+    const keys = await readLockKeys(this.#context.scripts, key)
     await this.#readRecordsFor([keys], testimony)
-    const joined = this.#join(keys, testimony, listeners?.get(name))
+    const joined = this.#join(keys, testimony, listeners?.get(key))
     return joined.dropped < before.dropped ? joined : before
   }
 
   /** Reads the records of all clients that these locks are about. */
   async #readRecordsFor(found: readonly LockKeys[], testimony: Testimony): Promise<void> {
-    const ids = found.flatMap((keys) => [...clientsIn(keys), ...testimony.clientsOf(keys.name)])
+    const ids = found.flatMap((keys) => [...clientsIn(keys), ...testimony.clientsOf(keys.key)])
     await this.#readRecords(ids, testimony)
   }
 

@@ -59,29 +59,29 @@ export class Acquisition implements Attempt<Hold> {
   }
 
   untilReady(): Promise<void> | undefined {
-    const { context, lockName } = this.#lease
+    const { context } = this.#lease
     const isReentry = !this.#isClaimed && this.#sibling() !== undefined
-    return isReentry ? undefined : untilReady(context, lockName, this.#asked.leaseTimeMs)
+    return isReentry ? undefined : untilReady(context, this.#lease, this.#asked.leaseTimeMs)
   }
 
   async run(caller: Caller, turn?: TurnRequest): Promise<Outcome<Hold>> {
     const outcome = this.#isClaimed ? undefined : await this.#joinOrClaim()
     if (outcome) return outcome
     const lease = this.#lease
-    const { context, kind, lockName } = lease
+    const { context, kind, key } = lease
     const { replication, scripts } = context
     const attempt: LockAttempt<Lease> = { lease, hasWon: false, isForced: false }
     context.attempts.add(attempt)
     let isGranted = false
     try {
-      const route = replication.isWanted ? replication.routeTo(lockName) : undefined
+      const route = replication.isWanted ? replication.routeTo(key) : undefined
       const inTurn = turn && context.turnQueues.of(kind)?.acquire?.(this.#asked, turn)
       const sent = inTurn ? this.#runInTurn(inTurn) : scripts.run(kind.acquire(this.#asked), undefined, this.#onSent)
-      const reply = kind.parseReply(await sent, lockName)
+      const reply = kind.parseReply(await sent, lease)
       // Force-unlocked since: the lock is free, or was for a moment.
       if (!('isGranted' in reply)) return { is: 'refused', ...(attempt.isForced ? { heldForMs: 0 } : reply) }
       isGranted = true
-      if (route !== undefined) await replication.confirm(lockName, route)
+      if (route !== undefined) await replication.confirm(lease, route)
       // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
       if (attempt.isForced) return { is: 'unknown' }
       // Also for a caller that has left: its late grant is released like any other.
@@ -111,12 +111,12 @@ export class Acquisition implements Attempt<Hold> {
 
   /** Redis granted nothing: gives up the owner's field, and the place in the queue. */
   #leave(): void {
-    const { context, kind, lockName, owner, field, holder } = this.#lease
+    const { context, kind, key, owner, field, holder } = this.#lease
     const { waitTimeMs } = this.#asked
     if (this.#isClaimed) owner.free(field)
     if (this.#sentAt === undefined || waitTimeMs === 0 || !kind.leave) return
     owner.retire(field)
-    const call = kind.leave(lockName, holder, waitTimeMs)
+    const call = kind.leave(key, holder, waitTimeMs)
     void context.backgroundRetries.retryInBackground(call, context.clock.now() + LEAVE_WITHIN_MS)
   }
 
@@ -154,8 +154,8 @@ export class Acquisition implements Attempt<Hold> {
 
   /** What a sibling task took for the same owner: two reads inside one write share a field. */
   #sibling(): Lease | undefined {
-    const { context, kind, lockName, holder } = this.#lease
-    const sibling = context.leases.find(lockName, holder)
+    const { context, kind, key, holder } = this.#lease
+    const sibling = context.leases.find(key, holder)
     return sibling?.kind.is(kind) && sibling.isLive ? sibling : undefined
   }
 }

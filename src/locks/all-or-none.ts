@@ -22,12 +22,12 @@ const MOST_TOGETHER = 1_000
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
   if (locks.length < 2 || locks.length > MOST_TOGETHER) return false
-  const { context, name } = locks[0] as Lock
-  const group = context.scripts.groupOf(name)
+  const { context, key } = locks[0] as Lock
+  const group = context.scripts.groupOf(key)
   return locks.every((lock) => {
     const isPlain = lock.kind === REENTRANT || lock.kind === NON_REENTRANT
     // A lock that the caller is inside of is re-entered by itself.
-    return isPlain && lock.context === context && context.scripts.groupOf(lock.name) === group && !lock.isInside()
+    return isPlain && lock.context === context && context.scripts.groupOf(lock.key) === group && !lock.isInside()
   })
 }
 
@@ -35,7 +35,7 @@ export function canBeTakenTogether(locks: readonly Lock[]): boolean {
 export function whereTheyAre(locks: readonly Lock[]): Promise<void> | undefined {
   const [first, ...others] = locks
   if (!first || others.length === 0) return undefined
-  return first.context.scripts.learn(locks.map(({ name }) => name))
+  return first.context.scripts.learn(locks.map(({ key }) => key))
 }
 
 /**
@@ -68,7 +68,7 @@ export async function takeTogether(
     // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy, which may also refuse this one), or
     // one of them is no lock, and its own request says which.
     if (isCrossSlot(error) || isErrorOf(error, 'TRYAGAIN', 'WRONGTYPE', BAD_SCRIPT)) return undefined
-    throw await asLockError(context, lockName, 'lock', error)
+    throw await asLockError(context, first, 'lock', error)
   }
 }
 
@@ -81,39 +81,40 @@ export async function releaseAll(holds: readonly Hold[]): Promise<void> {
 class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   readonly #locks: readonly Lock[]
   readonly #context: LeaseContext
-  /** The name of one of them, which determines the server of all. */
-  readonly #name: string
+  /** One of them, which determines the server of all. */
+  readonly #first: Lock
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
   /** Of every attempt until one of them gives up what it was granted. */
   #leases: readonly Lease[] = []
 
   constructor(locks: readonly Lock[], terms: Request['terms']) {
-    const { context, name } = locks[0] as Lock
+    const first = locks[0] as Lock
+    const { context } = first
     this.#locks = locks
     this.#context = context
-    this.#name = name
+    this.#first = first
     this.#terms = terms
     this.#leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
   }
 
   untilReady(): Promise<void> | undefined {
-    return untilReady(this.#context, this.#name, this.#leaseTimeMs)
+    return untilReady(this.#context, this.#first, this.#leaseTimeMs)
   }
 
   async run(): Promise<Outcome<readonly Hold[] | Lock>> {
     const { scripts, replication, attempts, clock } = this.#context
-    const route = replication.routeTo(this.#name)
+    const route = replication.routeTo(this.#first.key)
     if (this.#leases.length === 0) this.#leases = this.#locks.map((lock) => lock.possess())
     const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false }))
     for (const one of ours) attempts.add(one)
     let sentAt = clock.now()
     let isGranted = false
     try {
-      const names = this.#locks.map(({ name }) => name)
-      scripts.assertTogether(names)
+      const keys = this.#locks.map(({ key }) => key)
+      scripts.assertTogether(keys)
       const holders = this.#leases.map(({ holder }) => holder)
-      const reply = await scripts.run(lockAcquireAll(names, [this.#leaseTimeMs, ...holders]), undefined, (at) => {
+      const reply = await scripts.run(lockAcquireAll(keys, [this.#leaseTimeMs, ...holders]), undefined, (at) => {
         sentAt = at
         for (const lease of this.#leases) {
           lease.copies.sending(at)
@@ -124,7 +125,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       // The caller waits for that lock.
       if (refused !== null) return { is: 'granted', value: this.#locks[refused] as Lock, leaseMs: 0 }
       isGranted = true
-      await replication.confirm(this.#name, route)
+      await replication.confirm(this.#first, route)
       // Granted, but one of them was force-unlocked since.
       if (ours.some(({ isForced }) => isForced)) {
         this.#giveUp()

@@ -7,7 +7,7 @@ import type { LockKind } from './kinds/lock-kind.js'
 interface KeptLease {
   readonly context: Context
   readonly kind: LockKind
-  readonly lockName: string
+  readonly key: string
   readonly holder: string
   readonly leaseEndsAt: number
   readonly owner: Owner
@@ -56,13 +56,13 @@ export class AtLeast {
    * release that.
    */
   async leaveToLease(): Promise<void> {
-    const { context, kind, lockName, holder, owner, field, leaseEndsAt, copies } = this.#lease
+    const { context, kind, key, holder, owner, field, leaseEndsAt, copies } = this.#lease
     owner.retire(field)
     if (copies.until > 0) context.clock.after(this.#leftInRedisMs, () => this.#lease.releaseInBackground(), false)
     if (leaseEndsAt <= this.#untilAt) return
     const shorten = async (timeoutMs?: number): Promise<unknown> => {
       const isOver = context.clock.now() >= leaseEndsAt
-      return isOver ? 0 : await context.scripts.run(kind.shorten(lockName, holder, this.#leftInRedisMs), timeoutMs)
+      return isOver ? 0 : await context.scripts.run(kind.shorten(key, holder, this.#leftInRedisMs), timeoutMs)
     }
     await shorten().catch(() => void context.backgroundRetries.retryInBackground(shorten, leaseEndsAt))
   }

@@ -28,7 +28,7 @@ import { optionsAndFunction, runWithLock } from './with-lock.js'
 
 /** The API of every lock, including those made of other locks: acquire it, and run a function with it held. */
 export abstract class BaseLock<H extends Hold = Hold> {
-  /** Its name in errors and events. */
+  /** The name that the program passed to `getLock` or a similar method, also in errors and events. */
   readonly name: string
   /** @internal The name of its kind. */
   abstract readonly title: string

@@ -56,7 +56,8 @@ export class Election {
   #term: { readonly hold: FencedHold; readonly signal: AbortSignal } | undefined
 
   /** @internal Elections come from `client.elect`. */
-  constructor(lock: FencedLock, name: string, options: ElectionOptions) {
+  constructor(lock: FencedLock, options: ElectionOptions) {
+    const { name } = lock
     const { onElected, onLost } = ownOptions(options, { onElected: 1, onLost: 1 }, name)
     if (typeof onElected !== 'function') {
       throw new ConfigError('onElected', onElected, 'a function to call when elected', { lockName: name })

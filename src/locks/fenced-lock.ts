@@ -20,8 +20,8 @@ export class FencedLock extends Lock<FencedHold> {
    * @see Redisson `RFencedLock.getToken`
    */
   async getToken(): Promise<bigint> {
-    const call = fencedLockToken(fencingTokenKey(this.name))
-    return await ask(this.context, this.name, 'getToken', call, (reply) => {
+    const call = fencedLockToken(fencingTokenKey(this.key))
+    return await ask(this.context, this, 'getToken', call, (reply) => {
       const [token] = toWords(reply)
       if (token === undefined || !/^-?\d*$/.test(token)) throw notOurs(reply)
       return BigInt(token)

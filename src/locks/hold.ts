@@ -28,9 +28,10 @@ export interface HoldingClient {
 /** What a hold is a handle on. */
 export interface HeldLease {
   readonly context: HoldingClient
-  readonly lockName: string
-  /** The name that the program uses, if it is another one. */
-  readonly programName?: string | undefined
+  /** What the program calls the lock. */
+  readonly name: string
+  /** What Redis has; undefined: a hold on several locks. */
+  readonly key: string | undefined
   readonly holder: string
   readonly ownerId: number
   readonly count: number
@@ -95,8 +96,9 @@ export class Hold {
     this.acquiredAt = hold?.acquiredAt ?? Date.now()
   }
 
+  /** The name that the program passed to `getLock` or a similar method. */
   get lockName(): string {
-    return this.#lease.programName ?? this.#lease.lockName
+    return this.#lease.name
   }
 
   /** The holder in Redis: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`. */

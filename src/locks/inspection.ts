@@ -4,6 +4,7 @@ import { OutcomeUnknownError, WrongTypeError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { retry } from '../util/retry.js'
+import type { Named } from '../wire/names.js'
 import type { Context } from './context.js'
 import type { Holder, Inspection, LockKind } from './kinds/lock-kind.js'
 
@@ -20,12 +21,12 @@ export interface InspectionOptions {
 export async function inspect(
   context: Context,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   { timeoutMs, operation = 'inspect', listsAll = false }: InspectionOptions = {},
 ): Promise<Inspection> {
   const page = (from?: string): Promise<Inspection> => {
-    const call = kind.inspect(lockName, undefined, from)
-    return ask(context, lockName, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
+    const call = kind.inspect(lock.key, undefined, from)
+    return ask(context, lock, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
   }
   let found = await page()
   while (found.next !== undefined && (listsAll || !hasHolders(found))) found = joined(found, await page(found.next))
@@ -56,11 +57,11 @@ function distinct<T extends Holder>(some: readonly T[], more: readonly T[]): rea
 export async function inspectHolder(
   context: Context,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   holder: string,
 ): Promise<number | undefined> {
-  const call = kind.inspect(lockName, holder)
-  const { holders, partial } = await ask(context, lockName, 'inspect', call, (reply) => kind.parseInspection(reply))
+  const call = kind.inspect(lock.key, holder)
+  const { holders, partial } = await ask(context, lock, 'inspect', call, (reply) => kind.parseInspection(reply))
   return partial?.includes(holder) ? undefined : holders.find((other) => other.holder === holder)?.holdCount
 }
 
@@ -71,13 +72,13 @@ export async function inspectHolder(
  */
 export async function ask<T>(
   context: Context,
-  lockName: string,
+  lock: Named,
   operation: string,
   call: ScriptCall,
   decode: (reply: unknown) => T,
   timeoutMs?: number,
 ): Promise<T> {
-  context.assertUsable(lockName)
+  context.assertUsable(lock.name)
   try {
     const { clock, scripts, commandTimeoutMs, random } = context
     const run = (): Promise<unknown> => scripts.run(call, timeoutMs)
@@ -89,7 +90,7 @@ export async function ask<T>(
     })
     return decode(reply)
   } catch (error) {
-    throw await asLockError(context, lockName, operation, error)
+    throw await asLockError(context, lock, operation, error)
   }
 }
 
@@ -97,9 +98,14 @@ export async function ask<T>(
 const TYPE_MS = 250
 
 /** What a caller gets for an error of a script: whether it ran is unknown, something else has the name, or the error itself. */
-export async function asLockError(context: Context, name: string, operation: string, error: unknown): Promise<unknown> {
+export async function asLockError(
+  context: Context,
+  { key, name }: Named,
+  operation: string,
+  error: unknown,
+): Promise<unknown> {
   if (error instanceof NoReplyError) return new OutcomeUnknownError(name, operation, error)
   if (!isErrorOf(error, 'WRONGTYPE')) return error
-  const type = await context.scripts.ask(['TYPE', name], name, TYPE_MS).catch(() => undefined)
+  const type = await context.scripts.ask(['TYPE', key], key, TYPE_MS).catch(() => undefined)
   return new WrongTypeError(name, type === undefined || String(type) === 'none' ? undefined : String(type), error)
 }

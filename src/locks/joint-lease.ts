@@ -11,7 +11,8 @@ import { holdEnded } from './reporting/observation.js'
  */
 export class JointLease implements HeldLease {
   readonly context: Context
-  readonly lockName: string
+  readonly name: string
+  readonly key = undefined
   readonly members: Hold[]
   readonly hold: Hold
   readonly fencingToken = undefined
@@ -36,7 +37,7 @@ export class JointLease implements HeldLease {
     terms: HoldTerms,
   ) {
     this.context = lock.context
-    this.lockName = lock.name
+    this.name = lock.name
     this.kind = { noun: 'Lock', title: lock.title }
     this.members = []
     this.#needed = needed
@@ -155,10 +156,12 @@ export class JointLease implements HeldLease {
   keepAtLeast(): void {}
 
   handOver(): void {
-    throw new ConfigError('handOver', undefined, 'a hold on one lock; hand over its locks one by one', this)
+    throw new ConfigError('handOver', undefined, 'a hold on one lock; hand over its locks one by one', {
+      lockName: this.name,
+    })
   }
 
   notHeld(why: string): NotHeldError {
-    return new NotHeldError(`${this.lockName} is not held: ${why}`, this.lockName)
+    return new NotHeldError(`${this.name} is not held: ${why}`, this.name)
   }
 }

@@ -3,7 +3,7 @@ import { DenseSet, NameMap } from '../util/collections.js'
 import type { LockKind } from './kinds/lock-kind.js'
 
 interface Registered {
-  readonly lockName: string
+  readonly key: string
   /** Its field in Redis. */
   readonly holder: string
   readonly owner: unknown
@@ -26,7 +26,7 @@ export interface LockAttempt<L extends Registered> {
 /** Every lease of one client. */
 export class LeaseRegistry<L extends Registered> {
   readonly #all: DenseSet<L>
-  readonly #byName = new NameMap<L[]>()
+  readonly #byKey = new NameMap<L[]>()
 
   /** @param onReleased  called when a lease has ended */
   constructor(onReleased: () => void) {
@@ -38,13 +38,13 @@ export class LeaseRegistry<L extends Registered> {
   }
 
   /** The leases on a lock at the time of the call. */
-  named(lockName: string): readonly L[] {
-    return this.#byName.get(lockName)?.slice() ?? []
+  onKey(key: string): readonly L[] {
+    return this.#byKey.get(key)?.slice() ?? []
   }
 
   /** The lease with this field in Redis. An owner has at most one of each field. */
-  find(lockName: string, holder: string): L | undefined {
-    return this.#byName.get(lockName)?.find((lease) => lease.holder === holder)
+  find(key: string, holder: string): L | undefined {
+    return this.#byKey.get(key)?.find((lease) => lease.holder === holder)
   }
 
   /**
@@ -52,8 +52,8 @@ export class LeaseRegistry<L extends Registered> {
    * @param sentAt  when the command that won was sent, on the clock
    * @returns false: Redis has granted one of them since, so it is `lease` that is lost
    */
-  displace({ lockName, owner, kind }: L, sentAt: number): boolean {
-    for (const other of this.named(lockName)) {
+  displace({ key, owner, kind }: L, sentAt: number): boolean {
+    for (const other of this.onKey(key)) {
       if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
       if (other.grantedAt > sentAt) return false
       other.markLost()
@@ -64,17 +64,17 @@ export class LeaseRegistry<L extends Registered> {
   /** A lease that begins. */
   add(lease: L): void {
     this.#all.add(lease)
-    const { lockName } = lease
-    const others = this.#byName.get(lockName)
+    const { key } = lease
+    const others = this.#byKey.get(key)
     if (others) others.push(lease)
-    else this.#byName.set(lockName, [lease])
+    else this.#byKey.set(key, [lease])
   }
 
   delete(lease: L): void {
     if (!this.#all.has(lease)) return
-    const { lockName } = lease
-    const named = this.#byName.get(lockName) as L[]
-    if (named.length === 1) this.#byName.delete(lockName)
+    const { key } = lease
+    const named = this.#byKey.get(key) as L[]
+    if (named.length === 1) this.#byKey.delete(key)
     else named.splice(named.indexOf(lease), 1)
     this.#all.delete(lease)
   }

@@ -8,7 +8,7 @@ import { OneAtATime } from '../util/one-at-a-time.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { formatHolder, type Owner } from '../wire/holder.js'
-import { unmappedName } from '../wire/names.js'
+import type { Named } from '../wire/names.js'
 import { AtLeast } from './at-least.js'
 import { throwExplained, unlockLost } from './breaking/explain-loss.js'
 import { GracefulEnd } from './breaking/graceful-end.js'
@@ -46,7 +46,8 @@ export interface LeaseContext extends Context {
  * the hold count and never increment it, so every command is idempotent.
  */
 export class Lease implements Watched, HeldLease {
-  readonly lockName: string
+  readonly key: string
+  readonly name: string
   readonly holder: string
   readonly owner: Owner
   readonly kind: LockKind
@@ -74,25 +75,22 @@ export class Lease implements Watched, HeldLease {
   readonly #commands = new OneAtATime()
 
   /** @param joined  the write of the same owner that this reads inside of: in Redis it lasts at least as long */
-  constructor(context: LeaseContext, kind: LockKind, lockName: string, owner: Owner, joined?: Lease) {
+  constructor(context: LeaseContext, kind: LockKind, { key, name }: Named, owner: Owner, joined?: Lease) {
     this.context = context
     this.copies = new LateCopies(context)
     this.kind = kind
-    this.lockName = lockName
+    this.key = key
+    this.name = name
     this.owner = owner
     this.#joined = joined
     this.#holds = new HoldDeadlines(joined ? joined.#holds : undefined)
     this.holder = kind.holder(formatHolder(context.clientId, owner.id))
-    this.field = fieldOf(kind, lockName)
-  }
-
-  get programName(): string {
-    return unmappedName(this.context.nameMapper, this.lockName)
+    this.field = fieldOf(kind, key)
   }
 
   /** The wait queue of this client for the same lock. */
   get queue(): string {
-    return queueName(this.kind, this.lockName)
+    return queueName(this.kind, this.key)
   }
 
   get ownerId(): number {
@@ -132,7 +130,7 @@ export class Lease implements Watched, HeldLease {
    */
   begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
     const times = this.#timesOf(terms, sentAt)
-    this.context.assertOpen(this.lockName)
+    this.context.assertOpen(this.name)
     if (this.context.clock.now() >= deadlineOf(times)) throw this.#lossError('expired')
     if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
@@ -154,7 +152,7 @@ export class Lease implements Watched, HeldLease {
       const sentAt = this.context.clock.now()
       const leaseTimeMs = terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
       this.requesting(leaseTimeMs, sentAt)
-      const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
+      const call = this.kind.reenter(this.key, this.holder, leaseTimeMs, this.count + 1)
       const times = this.#timesOf(terms, sentAt)
       const reply = this.#requested.reentering(times, this.context.scripts.run(call))
       if (toInteger(await reply) !== 1) this.markLost()
@@ -181,12 +179,12 @@ export class Lease implements Watched, HeldLease {
   async lease(hold: Hold, leaseTimeMs: number, operation: 'lock' | 'extend' = 'lock'): Promise<void> {
     await this.#commands.run(async () => {
       const times = this.#holds.get(hold)
-      if (operation === 'extend' && times) checkExtensible(times.terms, this.lockName)
+      if (operation === 'extend' && times) checkExtensible(times.terms, this.name)
       const sentAt = this.context.clock.now()
       if (times) {
         this.requesting(leaseTimeMs, sentAt)
         const call = this.renewalFor(leaseTimeMs)
-        const renewed = await ask(this.context, this.lockName, operation, call, (reply) => toInteger(toArray(reply)[0]))
+        const renewed = await ask(this.context, this, operation, call, (reply) => toInteger(toArray(reply)[0]))
         if (!renewed) this.markLost()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
@@ -235,7 +233,7 @@ export class Lease implements Watched, HeldLease {
 
   /** Ends all holds but leaves the lease in Redis: another client adopts it. */
   handOver(): void {
-    transferScript(this.kind, 'handOver', this.lockName)
+    transferScript(this.kind, 'handOver', this.name)
     this.owner.retire(this.field) // the next lease of this owner must not share a field with the adopter
     for (const hold of [...this.#holds.keys()]) {
       this.end(hold, 'released')
@@ -270,14 +268,14 @@ export class Lease implements Watched, HeldLease {
   }
 
   async askHoldCount(): Promise<number> {
-    const holdCount = await inspectHolder(this.context, this.kind, this.lockName, this.holder)
+    const holdCount = await inspectHolder(this.context, this.kind, this, this.holder)
     if (holdCount === undefined) this.markLost()
     return this.count > 0 ? Math.max(holdCount ?? 0, this.count) : 0
   }
 
   notHeld(why: string): NotHeldError {
-    const what = `${this.kind.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}`
-    return new NotHeldError(`${what}: ${why}`, this.lockName)
+    const what = `${this.kind.noun} ${JSON.stringify(this.name)} is not held by ${this.holder}`
+    return new NotHeldError(`${what}: ${why}`, this.name)
   }
 
   remainingMs(hold: Hold): number {
@@ -300,11 +298,11 @@ export class Lease implements Watched, HeldLease {
     const owedMs = this.#requested.owedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
     if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
     const leaseTimeMs = Math.max(owedMs, Math.ceil(this.#atLeast.leftMs))
-    return this.kind.renewCapped(this.lockName, this.holder, leaseTimeMs, Math.ceil(this.#requested.longestMs))
+    return this.kind.renewCapped(this.key, this.holder, leaseTimeMs, Math.ceil(this.#requested.longestMs))
   }
 
   renewalFor(leaseTimeMs: number): ScriptCall {
-    return this.kind.renew(this.lockName, this.holder, leaseTimeMs)
+    return this.kind.renew(this.key, this.holder, leaseTimeMs)
   }
 
   renewed(sentAt: number, leftMs?: number): void {
@@ -390,7 +388,7 @@ export class Lease implements Watched, HeldLease {
   }
 
   #lossError(reason: LossReason): LeaseLostError {
-    return new LeaseLostError(this.lockName, this.holder, reason, this.kind.noun)
+    return new LeaseLostError(this.name, this.holder, reason, this.kind.noun)
   }
 
   #lose(hold: Hold, reason: LossReason): void {

@@ -41,6 +41,8 @@ interface Place {
  * @see Redisson `RLock`
  */
 export class Lock<H extends Hold = Hold> extends BaseLock<H> {
+  /** @internal What Redis has: the name, or what `nameMapper` makes of it. */
+  readonly key: string
   /** @internal */
   readonly kind: LockKind
 
@@ -53,8 +55,9 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /** @internal Locks come from a client. */
-  constructor(context: LeaseContext, kind: LockKind, name: string) {
+  constructor(context: LeaseContext, kind: LockKind, name: string, key: string) {
     super(context, name)
+    this.key = key
     this.kind = kind
   }
 
@@ -80,8 +83,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   async forceUnlock(...given: [] | [ForceUnlockOptions]): Promise<boolean | ForceUnlockResult> {
     const [options] = given
     // An option object that is missing by mistake must not free the lock.
-    if (given.length === 0) return await forceUnlock(this.context, this.kind, this.name)
-    return await forceRelease(this.context, this.kind, this.name, options as ForceUnlockOptions)
+    if (given.length === 0) return await forceUnlock(this.context, this.kind, this)
+    return await forceRelease(this.context, this.kind, this, options as ForceUnlockOptions)
   }
 
   /**
@@ -90,7 +93,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @see Redisson `RLock.isLocked`
    */
   async isLocked(): Promise<boolean> {
-    return (await inspect(this.context, this.kind, this.name)).holders.length > 0
+    return (await inspect(this.context, this.kind, this)).holders.length > 0
   }
 
   /**
@@ -98,7 +101,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @example `for (const { holder, holdCount } of await lock.getHolders()) console.log(holder, holdCount)`
    */
   async getHolders(): Promise<readonly Holder[]> {
-    return (await inspect(this.context, this.kind, this.name, { listsAll: true })).holders
+    return (await inspect(this.context, this.kind, this, { listsAll: true })).holders
   }
 
   /**
@@ -107,7 +110,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @see Redisson `RLock.remainTimeToLive`
    */
   async remainingLeaseMs(): Promise<number> {
-    return (await inspect(this.context, this.kind, this.name)).remainingLeaseMs
+    return (await inspect(this.context, this.kind, this)).remainingLeaseMs
   }
 
   /**
@@ -123,7 +126,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const hold = this.#toUnlock()
     if (!hold) {
       const who = `Lock ${JSON.stringify(this.name)} is not held by the current owner`
-      throw new NotHeldError(who + stillHeld(this.context, this.name), this.name)
+      throw new NotHeldError(who + stillHeld(this.context, this.key), this.name)
     }
     await hold.unlock()
   }
@@ -170,30 +173,30 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   async #adopt(script: NonNullable<LockKind['adopt']>, holder: string, terms: HoldTerms): Promise<H> {
-    const { context, kind, name: lockName } = this
-    const lease = new Lease(context, kind, lockName, context.owners.next())
+    const { context, kind, name: lockName, key } = this
+    const lease = new Lease(context, kind, this, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
+    const asked = { key, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = script(asked, checkHolder(holder, lockName))
     let sentAt = 0
     try {
-      await untilReady(context, lockName, leaseTimeMs)
+      await untilReady(context, this, leaseTimeMs)
       const { replication } = context
-      const route = replication.routeTo(lockName)
+      const route = replication.routeTo(key)
       const reply = await context.scripts.run(call, undefined, (at) => {
         sentAt = at
         lease.copies.sending(at)
         lease.requesting(leaseTimeMs, at)
       })
-      const adopted = kind.parseReply(reply, lockName)
+      const adopted = kind.parseReply(reply, this)
       if ('isGranted' in adopted) {
-        await replication.confirm(lockName, route)
+        await replication.confirm(this, route)
         return watchDropped(context, begin(lease, terms, sentAt, adopted), terms) as H
       }
     } catch (error) {
       lease.copies.isInDoubt = true
       lease.releaseInBackground() // it may have been adopted, and nobody else knows the new holder
-      throw await asLockError(context, lockName, 'adopt', error)
+      throw await asLockError(context, this, 'adopt', error)
     }
     throw new NotHeldError(
       `Lock ${JSON.stringify(lockName)} is not held by ${holder}: its lease has ended, or somebody else adopted it`,
@@ -212,7 +215,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /** @internal */
   async acquire(request: Request): Promise<H | undefined> {
-    const { context, name: lockName } = this
+    const { context, name: lockName, key } = this
     const { terms, waitTimeMs, within, observed } = request
     const { reentered, joined, handOffs = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
@@ -226,12 +229,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const leaseTimeMs = Math.max(terms.leaseTimeMs ?? context.watchdogTimeoutMs, terms.atLeastMs ?? 0)
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
-      : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
+      : new Acquisition(lease, terms, { key, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
     const look = (waitedMs: number) => this.whoHolds(waitedMs, this.#placeOf(wait, lease))
     const longWait = request.isMember ? undefined : new LongWait(context, lockName, terms, look, observed)
     let endWait: (() => void) | undefined
     const onRefused = (): void => {
-      endWait ??= waitBegan(context, lockName, terms.label, wait.deadlineAt)
+      endWait ??= waitBegan(context, key, terms.label, wait.deadlineAt)
       observed?.refused()
       longWait?.refused()
       request.onRefused?.()
@@ -244,7 +247,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     try {
       return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
     } catch (error) {
-      throw await asLockError(context, lockName, 'lock', error)
+      throw await asLockError(context, this, 'lock', error)
     } finally {
       if (joined) joined.joining--
       longWait?.end()
@@ -254,18 +257,18 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /** @internal @param place  where the call that asks is queued in Redis */
   async whoHolds(waitedMs: number, place?: QueuePlace): Promise<WaitDetails> {
-    return await whoHolds(this.context, this.kind, this.name, waitedMs, place)
+    return await whoHolds(this.context, this.kind, this, waitedMs, place)
   }
 
   /** @internal */
   override ownHolders(): readonly KnownHolder[] {
-    return ownHolders(this.context, this.kind, this.name)
+    return ownHolders(this.context, this.kind, this.key)
   }
 
   #placeOf({ queue }: Wait<Hold>, { holder }: Lease): QueuePlace | undefined {
-    if (this.kind.isQueuedInRedis) return { key: fairQueue(this.name), entry: holder }
+    if (this.kind.isQueuedInRedis) return { key: fairQueue(this.key), entry: holder }
     const ticket = this.context.waitQueues.at(queue)?.ticket
-    return ticket === undefined ? undefined : { key: turnQueueKey(this.name), entry: ticket }
+    return ticket === undefined ? undefined : { key: turnQueueKey(this.key), entry: ticket }
   }
 
   #wait(
@@ -276,7 +279,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     onRefused: () => void,
     onTimeOver: () => void,
   ): Wait<Hold> {
-    const { context, kind, name: lockName } = this
+    const { context, kind, key, name: lockName } = this
     const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal } = request
     const turnQueue = context.turnQueues.of(kind)
     return {
@@ -289,9 +292,9 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       // A re-entry must not queue behind callers that wait for its own outer hold, nor a reader behind callers that wait for
       // its own write.
       queue: isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${lease.queue}` : lease.queue,
-      channel: kind.channel(lockName, lease.holder),
+      channel: kind.channel(key, lease.holder),
       leaveTurnQueue:
-        turnQueue?.acquire && ((ticket) => void context.scripts.run(turnQueue.leave(lockName, ticket)).catch(() => {})),
+        turnQueue?.acquire && ((ticket) => void context.scripts.run(turnQueue.leave(key, ticket)).catch(() => {})),
       pace: kind.pace?.(context.random),
       isShared: kind.isShared,
       deadlineAt: context.clock.now() + waitTimeMs,
@@ -304,9 +307,9 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @param joined  the lease whose owner takes it instead, without claiming the field yet
    */
   possess(joined?: Lease): Lease {
-    const { context, kind, name } = this
-    const owner = joined?.owner ?? currentScope(context)?.ownerFor(fieldOf(kind, name)) ?? context.owners.next()
-    return new Lease(context, kind, name, owner, joined)
+    const { context, kind, key } = this
+    const owner = joined?.owner ?? currentScope(context)?.ownerFor(fieldOf(kind, key)) ?? context.owners.next()
+    return new Lease(context, kind, this, owner, joined)
   }
 
   /**
@@ -317,7 +320,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (within !== undefined) this.#checkWithin(within)
     let joined: Lease | undefined
     let obstacle: Hold | undefined
-    for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
+    for (const hold of within ? [within] : enclosingHolds(this.context, this.key)) {
       const lease = hold.lease as Lease
       const nesting = this.kind.nestingIn(lease.kind)
       if (nesting === 'again') return { reentered: lease, handOffs: lease.handOffs }
@@ -331,7 +334,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   #checkWithin(within: unknown): asserts within is Hold {
-    if (within instanceof Hold && within.lease.lockName === this.name && within.lease.context === this.context) {
+    if (within instanceof Hold && within.lease.key === this.key && within.lease.context === this.context) {
       return within.assertHeld()
     }
     throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
@@ -339,7 +342,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /** The lease that the caller is inside of. */
   #enclosing(): Lease | undefined {
-    for (const { lease: holding } of enclosingHolds(this.context, this.name)) {
+    for (const { lease: holding } of enclosingHolds(this.context, this.key)) {
       if ((holding as Lease).kind.is(this.kind)) return holding as Lease
     }
     return undefined
@@ -347,7 +350,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /** The hold that the caller took last and has not released, live or lost. */
   #toUnlock(): Hold | undefined {
-    for (const hold of openHolds(this.context, this.name)) {
+    for (const hold of openHolds(this.context, this.key)) {
       const lease = hold.lease as Lease
       if (lease.kind.is(this.kind)) return hold.isLive ? lease.latest : hold
     }
@@ -358,7 +361,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (hasCurrentOwner(this.context)) return
     throw new NotHeldError(
       `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
-        `use the hold that lock() returned, or run the code with client.runInScope()${stillHeld(this.context, this.name)}`,
+        `use the hold that lock() returned, or run the code with client.runInScope()${stillHeld(this.context, this.key)}`,
       this.name,
     )
   }

@@ -39,7 +39,7 @@ export class MultiLock extends BaseLock {
   constructor(locks: readonly Lock[]) {
     const checked = checkLocks('getMultiLock', locks)
     super(checked[0].context, `multi-lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
-    this.#locks = checked.toSorted(byNameAndQueue)
+    this.#locks = checked.toSorted(byKeyAndQueue)
   }
 
   /** @internal */
@@ -94,7 +94,7 @@ class Taking {
     this.#request = { ...request, isMember: true, terms: { ...terms, maxHoldMs: undefined, warnAfterMs: undefined } }
     const isOrdered = locks.slice(1).every((lock, index) => {
       const before = locks[index] as Lock
-      return before.name !== lock.name || before.context === lock.context
+      return before.key !== lock.key || before.context === lock.context
     })
     this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MOST_PATIENCE_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
@@ -233,7 +233,7 @@ class Taking {
   async #lease(leaseTimeMs: number): Promise<void> {
     const lease = (hold: Hold): Promise<unknown> => {
       const lease = hold.lease as Lease
-      const { lockName, context } = lease
+      const { name: lockName, context } = lease
       const run = async (): Promise<Outcome<Hold>> => {
         await lease.lease(hold, leaseTimeMs)
         return { is: 'granted', value: hold, leaseMs: 0 }
@@ -269,8 +269,8 @@ class Taking {
 }
 
 /** Whether another caller of this client waits for it. */
-function isWaitedFor({ context, kind, name }: Lock): boolean {
-  for (const _ of context.waitQueues.at(queueName(kind, name))?.waiters ?? []) return true
+function isWaitedFor({ context, kind, key }: Lock): boolean {
+  for (const _ of context.waitQueues.at(queueName(kind, key))?.waiters ?? []) return true
   return false
 }
 
@@ -283,7 +283,7 @@ export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock
       const found = typeof lock === 'object' ? undefined : lock
       throw new ConfigError(`${call}: lock ${index + 1}`, found, lockInsteadOf(lock))
     }
-    const twin = locks.slice(0, index).find((other) => other.name === lock.name && other.context === lock.context)
+    const twin = locks.slice(0, index).find((other) => other.key === lock.key && other.context === lock.context)
     if (twin && lock.kind.nestingIn(twin.kind) !== 'apart') {
       throw new ConfigError(`${call}: lock ${index + 1}`, undefined, 'a lock that is not given twice', {
         lockName: lock.name,
@@ -326,8 +326,8 @@ export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promi
 }
 
 /** An order that all clients share; several locks on values of one group are ordered by their digests. */
-function byNameAndQueue(a: Lock, b: Lock): number {
-  const [first, second] = [a, b].map(({ name, kind }) => Buffer.from(`${name} ${kind.queue}`)) as [Buffer, Buffer]
+function byKeyAndQueue(a: Lock, b: Lock): number {
+  const [first, second] = [a, b].map(({ key, kind }) => Buffer.from(`${key} ${kind.queue}`)) as [Buffer, Buffer]
   return first.compare(second)
 }
 

@@ -85,20 +85,20 @@ export function currentScope(client: HoldingClient): Scope | undefined {
 }
 
 /** The live holds on locks of this name that the caller is inside of, innermost first. */
-export function* enclosingHolds(client: HoldingClient, lockName: string): Generator<Hold> {
-  for (const hold of holdsOn(client, lockName)) if (hold.isLive) yield hold
+export function* enclosingHolds(client: HoldingClient, key: string): Generator<Hold> {
+  for (const hold of holdsOn(client, key)) if (hold.isLive) yield hold
 }
 
 /** The holds on locks of this name that the caller is inside of and has still to release, innermost first. */
-export function* openHolds(client: HoldingClient, lockName: string): Generator<Hold> {
-  for (const hold of holdsOn(client, lockName)) if (hold.isOpen) yield hold
+export function* openHolds(client: HoldingClient, key: string): Generator<Hold> {
+  for (const hold of holdsOn(client, key)) if (hold.isOpen) yield hold
 }
 
-function* holdsOn(client: HoldingClient, lockName: string): Generator<Hold> {
+function* holdsOn(client: HoldingClient, key: string): Generator<Hold> {
   for (const { holds } of framesAround(client)) {
     for (let index = holds.length - 1; index >= 0; index--) {
       const hold = holds[index] as Hold
-      if (hold.lease.lockName === lockName && hold.lease.context === client) yield hold
+      if (hold.lease.key === key && hold.lease.context === client) yield hold
     }
   }
 }

@@ -11,11 +11,13 @@ import { Lock } from './lock.js'
  */
 export class ReadWriteLock {
   readonly name: string
+  readonly #key: string
   readonly #context: LeaseContext
 
   /** @internal Locks come from `client.getReadWriteLock`. */
-  constructor(context: LeaseContext, name: string) {
+  constructor(context: LeaseContext, name: string, key: string) {
     this.name = name
+    this.#key = key
     this.#context = context
   }
 
@@ -24,7 +26,7 @@ export class ReadWriteLock {
    * @example `await prices.readLock().withLock(async () => await readPrices())`
    */
   readLock(): Lock {
-    return new Lock(this.#context, READ, this.name)
+    return new Lock(this.#context, READ, this.name, this.#key)
   }
 
   /**
@@ -32,6 +34,6 @@ export class ReadWriteLock {
    * @example `await prices.writeLock().withLock(async () => await writePrices())`
    */
   writeLock(): Lock {
-    return new Lock(this.#context, WRITE, this.name)
+    return new Lock(this.#context, WRITE, this.name, this.#key)
   }
 }

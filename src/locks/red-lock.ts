@@ -33,12 +33,15 @@ export class RedLock extends BaseLock {
   readonly title = 'red lock'
   readonly #locks: readonly Lock[]
   readonly #needed: number
+  /** The wait queue of its callers. */
+  readonly #queue: string
 
   /** @internal Locks come from `getRedLock`. */
   constructor(locks: readonly Lock[]) {
     const checked = checkLocks('getRedLock', locks)
     super(checked[0].context, `red lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
     this.#locks = checked
+    this.#queue = `red lock of ${checked.map(({ key }) => JSON.stringify(key)).join(', ')}`
     this.#needed = Math.floor(checked.length / 2) + 1
   }
 
@@ -62,7 +65,7 @@ export class RedLock extends BaseLock {
         isTransient: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
         // Not behind callers that wait for what this one holds.
         onRefused: () => observed?.refused(),
-        queue: isNested ? Symbol(this.name) : this.name,
+        queue: isNested ? Symbol(this.name) : this.#queue,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
         deadlineAt,

@@ -16,7 +16,8 @@ const LAST_RELEASE_MS = 1_000
 interface Releasable {
   readonly context: Context
   readonly kind: LockKind
-  readonly lockName: string
+  readonly key: string
+  readonly name: string
   readonly holder: string
   readonly handOffs: number
   readonly owner: Owner
@@ -42,7 +43,7 @@ export interface Released {
  * @throws {WrongTypeError} something else was written to the key: the lock is gone
  */
 export async function release(lease: Releasable, queue: WaitQueue | undefined): Promise<Released> {
-  const { context, kind, lockName, holder, handOffs } = lease
+  const { context, kind, key, name, holder, handOffs } = lease
   const { scripts, backgroundRetries, commandTimeoutMs } = context
   const { reconnects } = scripts
   let failures = 0
@@ -50,17 +51,17 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
     backgroundRetries.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
   const withoutTurnQueue = (): ScriptCall => {
     failures = 0 // a refused command did not run
-    return kind.release(lockName, holder)
+    return kind.release(key, holder)
   }
   try {
-    const withTurnQueue = context.turnQueues.of(kind)?.release(lockName, holder, queue?.ticketForRelease(handOffs > 0))
+    const withTurnQueue = context.turnQueues.of(kind)?.release(key, holder, queue?.ticketForRelease(handOffs > 0))
     const receivers = await context.turnQueues.run(withTurnQueue, withoutTurnQueue, run)
-    if (receivers === -1) context.emit('warning', publishRefused(lockName))
+    if (receivers === -1) context.emit('warning', publishRefused(name))
     const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
     return { receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined }
   } catch (error) {
     lease.releaseInBackground()
-    throw await asLockError(context, lockName, 'unlock', error)
+    throw await asLockError(context, lease, 'unlock', error)
   }
 }
 
@@ -90,24 +91,24 @@ export function settleRelease(
  *   the next one writes the right count, and the last release deletes the field whatever the count is
  */
 export async function releaseOne(
-  { context, kind, lockName, holder }: Releasable,
+  { context, kind, key, holder }: Releasable,
   leaseTimeMs: number,
   count: number,
 ): Promise<boolean | undefined> {
-  const replying = context.scripts.run(kind.releaseOne(lockName, holder, leaseTimeMs, count))
+  const replying = context.scripts.run(kind.releaseOne(key, holder, leaseTimeMs, count))
   return await replying.then((reply) => toInteger(reply) === 1).catch(() => undefined)
 }
 
 /** What is released in the background. */
-interface Abandoned extends Pick<Releasable, 'context' | 'kind' | 'lockName' | 'holder' | 'copies'> {
+interface Abandoned extends Pick<Releasable, 'context' | 'kind' | 'key' | 'holder' | 'copies'> {
   /** When the last lease that was requested ends, on the clock. */
   readonly leaseEndsAt: number
 }
 
 /** Frees a lock in the background. */
-export function releaseInBackground({ context, kind, lockName, holder, leaseEndsAt, copies }: Abandoned): void {
-  const withoutTurnQueue = kind.release(lockName, holder)
-  const call = context.turnQueues.of(kind)?.release(lockName, holder) ?? withoutTurnQueue
+export function releaseInBackground({ context, kind, key, holder, leaseEndsAt, copies }: Abandoned): void {
+  const withoutTurnQueue = kind.release(key, holder)
+  const call = context.turnQueues.of(kind)?.release(key, holder) ?? withoutTurnQueue
   const untilAt = Math.max(leaseEndsAt, copies.until + LAST_RELEASE_MS)
   void context.backgroundRetries.retryInBackground(call, untilAt, copies.until, withoutTurnQueue)
 }

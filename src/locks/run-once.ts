@@ -1,6 +1,7 @@
 // What changes somebody else's lock runs once, and not after its caller has left.
 import type { ScriptCall } from '../lua/script.js'
 import { once } from '../lua/variants.js'
+import type { Named } from '../wire/names.js'
 import type { Context } from './context.js'
 import { asLockError } from './inspection.js'
 
@@ -13,17 +14,17 @@ const NIL = -2
  * @returns its reply, an integer or null
  * @throws {OutcomeUnknownError} Redis did not reply
  */
-export async function runOnce(context: Context, name: string, title: string, call: ScriptCall): Promise<number | null> {
+export async function runOnce(context: Context, lock: Named, title: string, call: ScriptCall): Promise<number | null> {
   const { idempotencyKeys, backgroundRetries, commandTimeoutMs } = context
-  context.assertUsable(name)
-  const operation = idempotencyKeys.open(name)
+  context.assertUsable(lock.name)
+  const operation = idempotencyKeys.open(lock.key)
   const send = (timeoutMs?: number): Promise<number> =>
     idempotencyKeys.send(operation, (opened) => once(call, opened), timeoutMs)
   try {
     const reply = await backgroundRetries.retryUntilAnswered(send, commandTimeoutMs, () => {})
     return reply === NIL ? null : reply
   } catch (error) {
-    throw await asLockError(context, name, title, error)
+    throw await asLockError(context, lock, title, error)
   } finally {
     idempotencyKeys.close(operation)
   }

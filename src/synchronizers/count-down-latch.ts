@@ -79,11 +79,14 @@ const gates = new WeakMap<Context, Map<string, Gate>>()
  */
 export class CountDownLatch {
   readonly name: string
+  /** @internal What Redis has: the name, or what `nameMapper` makes of it. */
+  readonly key: string
   readonly #context: Context
 
   /** @internal Latches come from a client. */
-  constructor(context: Context, name: string) {
+  constructor(context: Context, name: string, key: string) {
     this.name = name
+    this.key = key
     this.#context = context
   }
 
@@ -97,10 +100,10 @@ export class CountDownLatch {
    * @see Redisson `RCountDownLatch.trySetCount`
    */
   async trySetCount(count: number): Promise<boolean> {
-    const { name } = this
+    const { name, key: latch } = this
     checkCount('count', count, 1, name)
-    const reply = await countOnce(this.#context, name, 'trySetCount', ({ key, number, openedAt }) =>
-      latchSetCount(name, key, count, latchChannel(name), LATCH_CLOSED_MESSAGE, number, openedAt),
+    const reply = await countOnce(this.#context, this, 'trySetCount', ({ key, number, openedAt }) =>
+      latchSetCount(latch, key, count, latchChannel(latch), LATCH_CLOSED_MESSAGE, number, openedAt),
     )
     return reply === 1
   }
@@ -112,9 +115,9 @@ export class CountDownLatch {
    * @see Redisson `RCountDownLatch.countDown`
    */
   async countDown(): Promise<void> {
-    const { name } = this
-    const reply = await countOnce(this.#context, name, 'countDown', ({ key, number, openedAt }) =>
-      latchCountDown(name, key, latchChannel(name), LATCH_OPEN_MESSAGE, number, openedAt),
+    const { name, key: latch } = this
+    const reply = await countOnce(this.#context, this, 'countDown', ({ key, number, openedAt }) =>
+      latchCountDown(latch, key, latchChannel(latch), LATCH_OPEN_MESSAGE, number, openedAt),
     )
     if (reply === -1) this.#context.emit('warning', publishRefused(name))
   }
@@ -126,7 +129,7 @@ export class CountDownLatch {
    * @see Redisson `RCountDownLatch.getCount`
    */
   async getCount(): Promise<number> {
-    return (await ask(this.#context, this.name, 'getCount', latchInspect(this.name), toInteger)) ?? 0
+    return (await ask(this.#context, this, 'getCount', latchInspect(this.key), toInteger)) ?? 0
   }
 
   /**
@@ -152,7 +155,7 @@ export class CountDownLatch {
     const gate = this.#gate()
     const deadlineAt = context.clock.now() + waitTimeMs
     const waiter = new Waiter(context.clock, name, deadlineAt, signal)
-    const endWait = waitBegan(context, name, label, deadlineAt)
+    const endWait = waitBegan(context, this.key, label, deadlineAt)
     const longWait = new LongWait(context, name, { warnAfterMs, label }, async () => NOT_KNOWN)
     longWait.refused()
     gate.enter(waiter)
@@ -176,31 +179,31 @@ export class CountDownLatch {
    * @see Redisson `RCountDownLatch.delete`, which does not wake the waiters
    */
   async delete(): Promise<boolean> {
-    const call = latchDelete(this.name, latchChannel(this.name), LATCH_OPEN_MESSAGE)
-    return (await runOnce(this.#context, this.name, 'delete', call)) === 1
+    const call = latchDelete(this.key, latchChannel(this.key), LATCH_OPEN_MESSAGE)
+    return (await runOnce(this.#context, this, 'delete', call)) === 1
   }
 
   #gate(): Gate {
     const context = this.#context
-    const { name } = this
+    const { key } = this
     const ours = gates.get(context) ?? new Map<string, Gate>()
     gates.set(context, ours)
-    const present = ours.get(name)
+    const present = ours.get(key)
     if (present) return present
     const gate = new Gate(() => {
-      if (ours.get(name) === gate) ours.delete(name) // later waiters ask again
+      if (ours.get(key) === gate) ours.delete(key) // later waiters ask again
     })
-    ours.set(name, gate)
+    ours.set(key, gate)
     void this.#watch(gate)
     return gate
   }
 
   async #watch(gate: Gate): Promise<void> {
     const context = this.#context
-    const { name } = this
+    const { name, key } = this
     const run = async (): Promise<Outcome<true>> => {
       const { waiters } = gate
-      const count = toInteger(await context.scripts.run(latchInspect(name)))
+      const count = toInteger(await context.scripts.run(latchInspect(key)))
       if (count !== 0) return { is: 'refused', heldForMs: -1 }
       return gate.open(waiters) ? { is: 'granted', value: true, leaseMs: 0 } : { is: 'refused', heldForMs: 0 }
     }
@@ -208,8 +211,8 @@ export class CountDownLatch {
       lockName: name,
       attempt: { run, undo: () => {} },
       isTransient: isRetryable,
-      queue: `latch/${name}`,
-      channel: latchChannel(name),
+      queue: `latch/${key}`,
+      channel: latchChannel(key),
       isShared: true,
       deadlineAt: Number.POSITIVE_INFINITY,
       signal: gate.signal,
@@ -219,7 +222,7 @@ export class CountDownLatch {
       context.assertOpen(name)
       await waitFor(wait, context)
     } catch (error) {
-      const reason = await asLockError(context, name, 'await', error)
+      const reason = await asLockError(context, this, 'await', error)
       for (const waiter of gate.waiters) {
         waiter.dismiss(reason)
         gate.leave(waiter)

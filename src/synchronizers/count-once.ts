@@ -7,6 +7,7 @@ import { asLockError } from '../locks/inspection.js'
 import { semaphoreAddPermits } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import { semaphoreChannel } from '../wire/keys.js'
+import type { Named } from '../wire/names.js'
 
 /** How long an operation without a reply is retried in the background, ms. */
 export const SETTLE_MS = 60_000
@@ -17,13 +18,13 @@ export const SETTLE_MS = 60_000
  */
 export async function countOnce(
   context: Context,
-  name: string,
+  counter: Named,
   title: string,
   callOf: (operation: Operation) => ScriptCall,
 ): Promise<number> {
   const { clock, idempotencyKeys, backgroundRetries, commandTimeoutMs } = context
-  context.assertUsable(name)
-  const operation = idempotencyKeys.open(name)
+  context.assertUsable(counter.name)
+  const operation = idempotencyKeys.open(counter.key)
   const send = (timeoutMs?: number): Promise<number> => idempotencyKeys.send(operation, callOf, timeoutMs)
   let isInDoubt = false
   try {
@@ -33,26 +34,26 @@ export async function countOnce(
     idempotencyKeys.close(operation)
     return reply as number
   } catch (error) {
-    if (!isInDoubt) throw await asLockError(context, name, title, error)
+    if (!isInDoubt) throw await asLockError(context, counter, title, error)
     void backgroundRetries.retryInBackground(send, clock.now() + SETTLE_MS).then(() => idempotencyKeys.close(operation))
-    throw new OutcomeUnknownError(name, title, error)
+    throw new OutcomeUnknownError(counter.name, title, error)
   }
 }
 
 /**
  * Changes the number of permits of either kind of semaphore.
- * @param generation  the key of the generation; the name, if permits have ids
+ * @param generation  the key of the generation; the semaphore's, if permits have ids
  * @param permits     how many to add; negative: to remove
  */
 export async function addPermits(
   context: Context,
-  name: string,
+  semaphore: Named,
   generation: string,
   title: string,
   permits: number,
 ): Promise<void> {
   if (permits === 0) return
-  await countOnce(context, name, title, ({ key, number, openedAt }) =>
-    semaphoreAddPermits(name, key, generation, permits, semaphoreChannel(name), number, openedAt),
+  await countOnce(context, semaphore, title, ({ key, number, openedAt }) =>
+    semaphoreAddPermits(semaphore.key, key, generation, permits, semaphoreChannel(semaphore.key), number, openedAt),
   )
 }

@@ -9,9 +9,9 @@ const ASK_MS = 250
 const DOES_NOT_EXIST = 'it does not exist, so it has no permits: create it with trySetPermits()'
 
 /** Why a semaphore grants nothing. Nothing known: its permits are all in use, or Redis did not say. */
-export async function whyNoPermits({ scripts }: Context, name: string): Promise<WaitDetails> {
+export async function whyNoPermits({ scripts }: Context, key: string): Promise<WaitDetails> {
   try {
-    const count = await scripts.ask(['EXISTS', name], name, ASK_MS)
+    const count = await scripts.ask(['EXISTS', key], key, ASK_MS)
     return Number(count) === 0 ? { ...NOT_KNOWN, heldBy: DOES_NOT_EXIST } : NOT_KNOWN
   } catch {
     return NOT_KNOWN

@@ -53,11 +53,14 @@ const PERMIT_ID = /^[\da-f]{32}$/i
  */
 export class PermitExpirableSemaphore {
   readonly name: string
+  /** @internal What Redis has: the name, or what `nameMapper` makes of it. */
+  readonly key: string
   readonly #context: LeaseContext
 
   /** @internal Semaphores come from a client. */
-  constructor(context: LeaseContext, name: string) {
+  constructor(context: LeaseContext, name: string, key: string) {
     this.name = name
+    this.key = key
     this.#context = context
   }
 
@@ -70,10 +73,10 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.trySetPermits`
    */
   async trySetPermits(permits: number): Promise<boolean> {
-    const { name } = this
+    const { name, key: semaphore } = this
     checkCount('permits', permits, 0, name)
-    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, number, openedAt }) =>
-      semaphoreSetPermits(name, key, name, permits, 0, semaphoreChannel(name), number, openedAt),
+    const reply = await countOnce(this.#context, this, 'trySetPermits', ({ key, number, openedAt }) =>
+      semaphoreSetPermits(semaphore, key, semaphore, permits, 0, semaphoreChannel(semaphore), number, openedAt),
     )
     return reply === 1
   }
@@ -86,10 +89,11 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.setPermits`
    */
   async setPermits(permits: number): Promise<void> {
-    const { name } = this
+    const { name, key: semaphore } = this
     checkCount('permits', permits, 0, name)
-    await countOnce(this.#context, name, 'setPermits', ({ key, number, openedAt }) =>
-      permitSetPermits(name, permitLeases(name), key, permits, semaphoreChannel(name), number, openedAt),
+    const [leases, channel] = [permitLeases(semaphore), semaphoreChannel(semaphore)]
+    await countOnce(this.#context, this, 'setPermits', ({ key, number, openedAt }) =>
+      permitSetPermits(semaphore, leases, key, permits, channel, number, openedAt),
     )
   }
 
@@ -100,7 +104,7 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits`
    */
   async addPermits(permits: number): Promise<void> {
-    await addPermits(this.#context, this.name, this.name, 'addPermits', checkCount('permits', permits, 0, this.name))
+    await addPermits(this.#context, this, this.key, 'addPermits', checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -110,13 +114,7 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
-    await addPermits(
-      this.#context,
-      this.name,
-      this.name,
-      'reducePermits',
-      -checkCount('permits', permits, 0, this.name),
-    )
+    await addPermits(this.#context, this, this.key, 'reducePermits', -checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -203,11 +201,11 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.tryRelease`
    */
   async tryRelease(permitId: string): Promise<boolean> {
-    const { name } = this
+    const { name, key } = this
     const context = this.#context
     if (!this.#mayBeHeld(permitId)) return false
-    const call = permitRelease(name, permitLeases(name), semaphoreChannel(name), [permitId])
-    const receivers = await ask(context, name, 'release', call, toInteger)
+    const call = permitRelease(key, permitLeases(key), semaphoreChannel(key), [permitId])
+    const receivers = await ask(context, this, 'release', call, toInteger)
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== null
   }
@@ -223,11 +221,10 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.updateLeaseTime`
    */
   async updateLeaseTime(permitId: string, leaseTimeMs: number): Promise<boolean> {
-    const { name } = this
-    checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, name)
+    checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, this.name)
     if (!this.#mayBeHeld(permitId)) return false
-    const call = permitUpdateLease(permitLeases(name), permitId, leaseTimeMs)
-    return (await runOnce(this.#context, name, 'updateLeaseTime', call)) === 1
+    const call = permitUpdateLease(permitLeases(this.key), permitId, leaseTimeMs)
+    return (await runOnce(this.#context, this, 'updateLeaseTime', call)) === 1
   }
 
   /**
@@ -287,13 +284,13 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.delete`
    */
   async delete(): Promise<boolean> {
-    const call = semaphoreDelete(this.name, permitLeases(this.name), this.name)
-    return (await runOnce(this.#context, this.name, 'delete', call)) === 1
+    const call = semaphoreDelete(this.key, permitLeases(this.key), this.key)
+    return (await runOnce(this.#context, this, 'delete', call)) === 1
   }
 
   #taker(permits = 1): PermitTaker {
     checkCount('permits', permits, 1, this.name, MOST_PERMITS)
-    return new PermitTaker(this.#context, new PermitKind(this.#context.random, permits), this.name)
+    return new PermitTaker(this.#context, new PermitKind(this.#context.random, permits), this.name, this.key)
   }
 
   #takerAndBody<T>(
@@ -332,9 +329,9 @@ export class PermitExpirableSemaphore {
   }
 
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {
-    const { name } = this
-    const call = permitInspect(name, permitLeases(name), semaphoreChannel(name), ids)
-    return await ask(this.#context, name, operation, call, (reply) =>
+    const { key } = this
+    const call = permitInspect(key, permitLeases(key), semaphoreChannel(key), ids)
+    return await ask(this.#context, this, operation, call, (reply) =>
       toArray(reply).map((word) => toInteger(word) ?? 0),
     )
   }

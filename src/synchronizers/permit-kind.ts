@@ -56,24 +56,24 @@ export class PermitKind extends PlainKind {
     return this.permitIds.join()
   }
 
-  override channel(lockName: string): string {
-    return semaphoreChannel(lockName)
+  override channel(key: string): string {
+    return semaphoreChannel(key)
   }
 
-  override acquire({ lockName, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return permitAcquire(lockName, permitLeases(lockName), leaseTimeMs, semaphoreChannel(lockName), this.permitIds)
+  override acquire({ key, leaseTimeMs }: AcquireRequest): ScriptCall {
+    return permitAcquire(key, permitLeases(key), leaseTimeMs, semaphoreChannel(key), this.permitIds)
   }
 
-  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return permitRenew([permitLeases(lockName)], [holder, leaseTimeMs])
+  override renew(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return permitRenew([permitLeases(key)], [holder, leaseTimeMs])
   }
 
-  override release(lockName: string): ScriptCall {
-    return permitRelease(lockName, permitLeases(lockName), semaphoreChannel(lockName), this.permitIds)
+  override release(key: string): ScriptCall {
+    return permitRelease(key, permitLeases(key), semaphoreChannel(key), this.permitIds)
   }
 
-  override inspect(lockName: string): ScriptCall {
-    return permitInspect(lockName, permitLeases(lockName), semaphoreChannel(lockName), this.permitIds)
+  override inspect(key: string): ScriptCall {
+    return permitInspect(key, permitLeases(key), semaphoreChannel(key), this.permitIds)
   }
 
   override parseInspection(reply: unknown): Inspection {
@@ -90,7 +90,7 @@ export class PermitTaker extends Lock<Permit> {
   }
 
   override async whoHolds(): Promise<WaitDetails> {
-    return await whyNoPermits(this.context, this.name)
+    return await whyNoPermits(this.context, this.key)
   }
 
   /** Any permit would do. */

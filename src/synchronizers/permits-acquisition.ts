@@ -6,6 +6,7 @@ import type { Context, Section } from '../locks/context.js'
 import { semaphoreAcquire, semaphoreCancel } from '../lua/generated.js'
 import type { Attempt, Outcome } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
+import type { Named } from '../wire/names.js'
 import { SETTLE_MS } from './count-once.js'
 
 /** What runs with permits of one generation of the semaphore. */
@@ -22,38 +23,38 @@ const REFUSED = 0
  */
 export class PermitsAcquisition implements Attempt<Operation> {
   readonly #context: Context
-  readonly #name: string
+  readonly #semaphore: Named
   readonly #permits: number
   readonly #section: PermitSection | undefined
   /** Repeated until Redis replies. The next attempt opens another one: a wait may be long, an operation may not. */
   #operation: Operation | undefined
 
   /** @param section  begins with the grant */
-  constructor(context: Context, name: string, permits: number, section: PermitSection | undefined) {
+  constructor(context: Context, semaphore: Named, permits: number, section: PermitSection | undefined) {
     this.#context = context
-    this.#name = name
+    this.#semaphore = semaphore
     this.#permits = permits
     this.#section = section
   }
 
   untilReady(): Promise<void> | undefined {
-    return untilReady(this.#context, this.#name)
+    return untilReady(this.#context, this.#semaphore)
   }
 
   async run(): Promise<Outcome<Operation>> {
     const { idempotencyKeys, replication, sections } = this.#context
-    const name = this.#name
-    this.#operation ??= idempotencyKeys.open(name)
+    const { key: semaphore, name } = this.#semaphore
+    this.#operation ??= idempotencyKeys.open(semaphore)
     const operation = this.#operation
     let isGranted = false
     try {
-      const route = replication.routeTo(name)
+      const route = replication.routeTo(semaphore)
       const generation = await idempotencyKeys.send(operation, ({ key, number, openedAt }) =>
-        semaphoreAcquire(name, key, generationKey(name), this.#permits, number, openedAt),
+        semaphoreAcquire(semaphore, key, generationKey(semaphore), this.#permits, number, openedAt),
       )
       if (generation === REFUSED) return this.#refused(-1)
       isGranted = true
-      await replication.confirm(name, route)
+      await replication.confirm(this.#semaphore, route)
       this.#context.assertOpen(name) // nobody could release them later
       if (this.#section) {
         this.#section.generation = generation
@@ -94,8 +95,9 @@ export class PermitsAcquisition implements Attempt<Operation> {
   #cancel(operation: Operation): void {
     const { idempotencyKeys, backgroundRetries, clock } = this.#context
     const { key, number } = operation
-    const name = this.#name
-    const call = semaphoreCancel(name, key, generationKey(name), this.#permits, number, semaphoreChannel(name))
+    const { key: semaphore } = this.#semaphore
+    const channel = semaphoreChannel(semaphore)
+    const call = semaphoreCancel(semaphore, key, generationKey(semaphore), this.#permits, number, channel)
     const cancel = (timeoutMs?: number): Promise<unknown> => idempotencyKeys.run(call, timeoutMs)
     void backgroundRetries
       .retryInBackground(cancel, clock.now() + SETTLE_MS)

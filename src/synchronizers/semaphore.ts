@@ -55,11 +55,14 @@ export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
  */
 export class Semaphore {
   readonly name: string
+  /** @internal What Redis has: the name, or what `nameMapper` makes of it. */
+  readonly key: string
   readonly #context: Context
 
   /** @internal Semaphores come from a client. */
-  constructor(context: Context, name: string) {
+  constructor(context: Context, name: string, key: string) {
     this.name = name
+    this.key = key
     this.#context = context
   }
 
@@ -76,9 +79,10 @@ export class Semaphore {
     const { timeToLiveMs } = ownOptions(options, { timeToLiveMs: 1 }, this.name)
     const ttl = checkOptionalDuration('timeToLiveMs', timeToLiveMs, 1, this.name) ?? 0
     checkCount('permits', permits, 0, this.name)
-    const { name } = this
-    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, number, openedAt }) =>
-      semaphoreSetPermits(name, key, generationKey(name), permits, ttl, semaphoreChannel(name), number, openedAt),
+    const { key: semaphore } = this
+    const [generation, channel] = [generationKey(semaphore), semaphoreChannel(semaphore)]
+    const reply = await countOnce(this.#context, this, 'trySetPermits', ({ key, number, openedAt }) =>
+      semaphoreSetPermits(semaphore, key, generation, permits, ttl, channel, number, openedAt),
     )
     return reply === 1
   }
@@ -175,7 +179,7 @@ export class Semaphore {
    */
   async addPermits(permits: number): Promise<void> {
     const by = checkCount('permits', permits, 0, this.name)
-    await addPermits(this.#context, this.name, generationKey(this.name), 'addPermits', by)
+    await addPermits(this.#context, this, generationKey(this.key), 'addPermits', by)
   }
 
   /**
@@ -186,7 +190,7 @@ export class Semaphore {
    */
   async reducePermits(permits: number): Promise<void> {
     const by = -checkCount('permits', permits, 0, this.name)
-    await addPermits(this.#context, this.name, generationKey(this.name), 'reducePermits', by)
+    await addPermits(this.#context, this, generationKey(this.key), 'reducePermits', by)
   }
 
   /**
@@ -197,8 +201,8 @@ export class Semaphore {
    * @see Redisson `RSemaphore.drainPermits`
    */
   async drainPermits(): Promise<number> {
-    return await countOnce(this.#context, this.name, 'drainPermits', ({ key, number, openedAt }) =>
-      semaphoreDrainPermits(this.name, key, number, openedAt),
+    return await countOnce(this.#context, this, 'drainPermits', ({ key, number, openedAt }) =>
+      semaphoreDrainPermits(this.key, key, number, openedAt),
     )
   }
 
@@ -209,8 +213,8 @@ export class Semaphore {
    * @see Redisson `RSemaphore.availablePermits`
    */
   async availablePermits(): Promise<number> {
-    const call = semaphoreInspect(this.name)
-    return (await ask(this.#context, this.name, 'availablePermits', call, toInteger)) ?? 0
+    const call = semaphoreInspect(this.key)
+    return (await ask(this.#context, this, 'availablePermits', call, toInteger)) ?? 0
   }
 
   /**
@@ -221,21 +225,21 @@ export class Semaphore {
    * @see Redisson `RSemaphore.delete`
    */
   async delete(): Promise<boolean> {
-    const call = semaphoreDelete(this.name, this.name, generationKey(this.name))
-    return (await runOnce(this.#context, this.name, 'delete', call)) === 1
+    const call = semaphoreDelete(this.key, this.key, generationKey(this.key))
+    return (await runOnce(this.#context, this, 'delete', call)) === 1
   }
 
   /** @throws {WaitTimeoutError} the wait time ended first */
   async #takeInTime(options: SemaphoreOptions, section?: PermitSection): Promise<void> {
     const { waitTimeMs = this.#context.waitTimeMs } = options
     if (await this.#take(Object.assign(options, { waitTimeMs }), section)) return
-    throw new WaitTimeoutError(this.name, waitTimeMs ?? 0, true, await whyNoPermits(this.#context, this.name))
+    throw new WaitTimeoutError(this.name, waitTimeMs ?? 0, true, await whyNoPermits(this.#context, this.key))
   }
 
   /** @param section  begins with the grant, in the same turn of the event loop: the client may be closed in the next */
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
-    const { name } = this
+    const { name, key } = this
     const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
@@ -245,20 +249,20 @@ export class Semaphore {
       if (section) context.sections.add(section)
       return true
     }
-    const longWait = new LongWait(context, name, { warnAfterMs, label }, () => whyNoPermits(context, name))
+    const longWait = new LongWait(context, name, { warnAfterMs, label }, () => whyNoPermits(context, key))
     let endWait: (() => void) | undefined
     const wait = {
       lockName: name,
       onRefused: () => {
-        endWait ??= waitBegan(context, name, label, wait.deadlineAt)
+        endWait ??= waitBegan(context, key, label, wait.deadlineAt)
         longWait.refused()
       },
-      attempt: new PermitsAcquisition(context, name, permits, section),
+      attempt: new PermitsAcquisition(context, this, permits, section),
       isTransient,
       // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
       // permits with leases: their attempts free the permits that have expired.
-      queue: `${permits} permits without leases/${name}`,
-      channel: semaphoreChannel(name),
+      queue: `${permits} permits without leases/${key}`,
+      channel: semaphoreChannel(key),
       isShared: true,
       deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
       signal,
@@ -268,7 +272,7 @@ export class Semaphore {
       if (operation) context.idempotencyKeys.close(operation)
       return operation !== undefined
     } catch (error) {
-      throw await asLockError(context, name, 'acquire', error)
+      throw await asLockError(context, this, 'acquire', error)
     } finally {
       longWait.end()
       endWait?.()
@@ -277,11 +281,12 @@ export class Semaphore {
 
   /** @param into  a semaphore that is created if there is none, any existing one, or only the one of a generation */
   async #release(permits: number, into: 'create' | 'any' | number): Promise<boolean> {
-    const { name } = this
+    const { name, key: semaphore } = this
     const context = this.#context
     if (checkCount('permits', permits, 0, name) === 0) return false
-    const receivers = await countOnce(context, name, 'release', ({ key, number, openedAt }) =>
-      semaphoreRelease(name, key, generationKey(name), permits, into, semaphoreChannel(name), number, openedAt),
+    const [generation, channel] = [generationKey(semaphore), semaphoreChannel(semaphore)]
+    const receivers = await countOnce(context, this, 'release', ({ key, number, openedAt }) =>
+      semaphoreRelease(semaphore, key, generation, permits, into, channel, number, openedAt),
     )
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== -2

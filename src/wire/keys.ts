@@ -2,16 +2,16 @@
  * Every Redis key, channel and message. Those of Redisson are byte for byte its own (`RedissonObject.prefixName`); those
  * of Holdfast alone begin with `holdfast_`.
  *
- * A name that contains `{` anywhere is used as it is; any other is put in braces, so that the key and the channel of a lock
+ * A key that contains `{` anywhere is used as it is; any other is put in braces, so that the key and the channel of a lock
  * share a cluster slot. The rule looks at nothing else: not at `}`, not at order, not at emptiness.
  */
-function tagged(name: string): string {
-  return name.includes('{') ? name : `{${name}}`
+function tagged(key: string): string {
+  return key.includes('{') ? key : `{${key}}`
 }
 
 /** The channel of a plain lock's waiters. */
-export function lockChannel(lockName: string): string {
-  return `redisson_lock__channel:${tagged(lockName)}`
+export function lockChannel(key: string): string {
+  return `redisson_lock__channel:${tagged(key)}`
 }
 
 /** Lock channel message: "it was released, try again" (`LockPubSub.UNLOCK_MESSAGE`). */
@@ -24,56 +24,56 @@ export const WRITE_UNLOCK_MESSAGE = '1'
  * The turn queue of a lock (a list): the tickets of waiting clients, the next one first. Holdfast only. Unlike the channel
  * it differs between the locks `a` and `{a}`.
  */
-export function turnQueueKey(lockName: string): string {
-  return `holdfast_turn_queue:${tagged(lockName)}${lockName.includes('{') ? ':' : ''}`
+export function turnQueueKey(key: string): string {
+  return `holdfast_turn_queue:${tagged(key)}${key.includes('{') ? ':' : ''}`
 }
 
 /** With a client's id appended, the channel on which that client receives its turns. Holdfast only. */
 export const INBOX_PREFIX = 'holdfast_inbox:'
 
 /** The fair lock's waiting holders, the next one first (a list). */
-export function fairQueue(lockName: string): string {
-  return `redisson_lock_queue:${tagged(lockName)}`
+export function fairQueue(key: string): string {
+  return `redisson_lock_queue:${tagged(key)}`
 }
 
 /** Until when each of them is believed to be alive (a sorted set, epoch ms). */
-export function fairDeadlines(lockName: string): string {
-  return `redisson_lock_timeout:${tagged(lockName)}`
+export function fairDeadlines(key: string): string {
+  return `redisson_lock_timeout:${tagged(key)}`
 }
 
 /** With a holder appended, the channel of one waiter of a fair lock. */
-export function fairChannelPrefix(lockName: string): string {
-  return `${lockChannel(lockName)}:`
+export function fairChannelPrefix(key: string): string {
+  return `${lockChannel(key)}:`
 }
 
 /** The channel of a read or write lock's waiters. */
-export function readWriteChannel(lockName: string): string {
-  return `redisson_rwlock:${tagged(lockName)}`
+export function readWriteChannel(key: string): string {
+  return `redisson_rwlock:${tagged(key)}`
 }
 
 /** The key of a read hold is this, the holder, `:rwlock_timeout:` and a number from 1 to its hold count. */
-export function readHoldPrefix(lockName: string): string {
-  return `${tagged(lockName)}:`
+export function readHoldPrefix(key: string): string {
+  return `${tagged(key)}:`
 }
 
 /** The counter of fencing tokens. */
-export function fencingTokenKey(lockName: string): string {
-  return `redisson_lock_token:${tagged(lockName)}`
+export function fencingTokenKey(key: string): string {
+  return `redisson_lock_token:${tagged(key)}`
 }
 
 /** The channel of waiters for permits, of both kinds of semaphores. Message: how many permits are available. */
-export function semaphoreChannel(name: string): string {
-  return `redisson_sc:${tagged(name)}`
+export function semaphoreChannel(key: string): string {
+  return `redisson_sc:${tagged(key)}`
 }
 
 /** Which permits are held, and until when (a sorted set, epoch ms). */
-export function permitLeases(name: string): string {
-  return `${tagged(name)}:timeout`
+export function permitLeases(key: string): string {
+  return `${tagged(key)}:timeout`
 }
 
 /** The channel of a latch's waiters. Unlike in all others, any name is put in braces. */
-export function latchChannel(name: string): string {
-  return `redisson_countdownlatch__channel__{${name}}`
+export function latchChannel(key: string): string {
+  return `redisson_countdownlatch__channel__{${key}}`
 }
 
 /** Latch channel message: "it is open" (`CountDownLatchPubSub.ZERO_COUNT_MESSAGE`). */
@@ -86,16 +86,16 @@ export const LATCH_CLOSED_MESSAGE = '1'
  * Which semaphore of this name exists, so that permits taken from an earlier one are not returned to it. Holdfast only.
  * Kept for a day, or until the semaphore expires.
  */
-export function generationKey(name: string): string {
-  return `holdfast_generation:${tagged(name)}`
+export function generationKey(key: string): string {
+  return `holdfast_generation:${tagged(key)}`
 }
 
 /**
  * The stored replies of a client's operations on a semaphore or latch, under their idempotency keys (a hash), for as long
  * as copies of a command may arrive. Holdfast only.
  */
-export function idempotencyKey(name: string, clientId: string): string {
-  return `holdfast_idempotency:${tagged(name)}:${clientId}`
+export function idempotencyKey(key: string, clientId: string): string {
+  return `holdfast_idempotency:${tagged(key)}:${clientId}`
 }
 
 /** With 128 random bits in hexadecimal appended, the channel on which a client receives the replies to its requests. */
@@ -105,8 +105,8 @@ export const REPLY_PREFIX = 'holdfast_reply:'
  * Who only watches a lock listens here as well as on its channels, and so is not counted as a waiter. It begins like the
  * channels for replies, so that it needs no right of its own.
  */
-export function watchChannel(name: string): string {
-  return `${REPLY_PREFIX}watch:${tagged(name)}`
+export function watchChannel(key: string): string {
+  return `${REPLY_PREFIX}watch:${tagged(key)}`
 }
 
 /** How a client describes itself (JSON), with a TTL. Readers GET it by the client's id. Holdfast only. */
@@ -117,8 +117,8 @@ export function clientRecordKey(clientId: string): string {
 export const CLIENT_PREFIX = 'holdfast_client:'
 
 /** By whom and why a holder of a lock is to be interrupted (JSON), for ten minutes. Holdfast only. */
-export function forcedKey(lockName: string, holder: string): string {
-  return `holdfast_forced:${tagged(lockName)}:${holder}`
+export function forcedKey(key: string, holder: string): string {
+  return `holdfast_forced:${tagged(key)}:${holder}`
 }
 
 /** The newest 1,000 forced releases (a list of JSON). Holdfast only. */

@@ -4,30 +4,38 @@ import { checkName } from '../util/validate.js'
 import { lockChannel } from './keys.js'
 import { slotOf } from './slots.js'
 
+/** A lock or synchronizer. */
+export interface Named {
+  /** What the program calls it: in everything that programs and people read. */
+  readonly name: string
+  /** What Redis has: in every command, channel and message between clients. */
+  readonly key: string
+}
+
 /** Maps the names that the program uses to those in Redis: the same for every client. Redisson's `NameMapper`. */
 export interface NameMapper {
   map(name: string): string
-  /** Also for names that others have given. If it throws, messages have the name in Redis. */
+  /** Also for names that others have given. If it throws, messages have the key. */
   unmap(name: string): string
 }
 
-/** The name of an object in Redis. @throws {ConfigError} either name cannot be a key */
-export function mappedName(mapper: NameMapper | undefined, name: string, noun?: string): string {
+/** The key of an object in Redis. @throws {ConfigError} the name cannot be a key, or what `mapper` makes of it */
+export function keyOf(mapper: NameMapper | undefined, name: string, noun?: string): string {
   const checked = checkName(name, noun)
   return mapper === undefined ? checked : checkName(mapper.map(checked), 'nameMapper.map')
 }
 
 /**
- * The name that the program uses for an object in Redis. A mapper that throws, or returns no text, is a bug of the user's: it
- * must not stop the renewals of other locks, or hide them from a list, so the name in Redis is the answer.
+ * The name that the program uses for a key, where only the key is known. A mapper that throws, or returns no text, is a bug of the user's: it
+ * must not stop the renewals of other locks, or hide them from a list, so this returns the key.
  */
-export function unmappedName(mapper: NameMapper | undefined, name: string): string {
-  if (mapper === undefined) return name
+export function unmappedName(mapper: NameMapper | undefined, key: string): string {
+  if (mapper === undefined) return key
   try {
-    const unmapped: unknown = mapper.unmap(name)
-    return typeof unmapped === 'string' ? unmapped : name
+    const unmapped: unknown = mapper.unmap(key)
+    return typeof unmapped === 'string' ? unmapped : key
   } catch {
-    return name
+    return key
   }
 }
 
@@ -39,10 +47,13 @@ export function checkNameMapper(mapper: unknown): NameMapper | undefined {
 }
 
 /**
- * Returns the name if all of its keys share a cluster slot. With a single brace, or nothing between two, they do not.
+ * Checks that all keys of a lock share a cluster slot. With a single brace, or nothing between two, they do not.
+ * @returns the key
  * @throws {ConfigError} they do not
  */
-export function checkSlots(name: string, noun = 'lock name'): string {
-  if (slotOf(name) === slotOf(lockChannel(name))) return name
-  throw new ConfigError(noun, name, 'in a cluster a name without braces, or with text between the first { and a }')
+export function checkSlots({ key, name }: Named, noun = 'lock name'): string {
+  if (slotOf(key) === slotOf(lockChannel(key))) return key
+  const allowed = 'without braces, or with text between the first { and a }'
+  const mapped = key === name ? 'a name' : 'a name for which nameMapper.map returns one'
+  throw new ConfigError(noun, name, `in a cluster ${mapped} ${allowed}`)
 }

@@ -72,6 +72,28 @@ describe('deadlocks among clients', () => {
     })
   }
 
+  it('are named as the program names the locks, as in lists, if a nameMapper gives their keys other names', async () => {
+    const nameMapper = { map: (name: string) => `app:${name}`, unmap: (key: string) => key.slice('app:'.length) }
+    const options = { ...asked, nameMapper }
+    const observer = await lab.connect(options)
+    const stop = new AbortController()
+    const ab = await nested(await lab.connect(options), ['a', 'b'], 'getLock', stop.signal)
+    const ba = await nested(await lab.connect(options), ['b', 'a'], 'getLock', stop.signal)
+    ab.enter()
+    ba.enter()
+    const found = await waitUntil(async () => (await observer.fleet.deadlocks({ timeoutMs })).cycles[0], {
+      timeoutMs: 60_000,
+    })
+    assert.deepEqual(found.locks, ['a', 'b'])
+    const listed: string[] = []
+    for await (const { name, waiters } of observer.fleet.locks({ match: 'app:*', timeoutMs })) {
+      listed.push(name, ...waiters.flatMap(({ chain }) => chain.map(({ lock }) => `inside ${lock}`)))
+    }
+    assert.deepEqual(listed.sort(), ['a', 'b', 'inside a', 'inside b'])
+    stop.abort(new Error('enough'))
+    await Promise.all([ab.done, ba.done])
+  })
+
   it('include a thread of Java that is in the queue of a fair lock', async () => {
     const { admin } = lab.server
     const observer = await lab.connect(asked)

@@ -5,7 +5,7 @@ import type { Client } from '../../src/client.js'
 import { CLIENT_OPTIONS } from '../../src/client-options.js'
 import { connect, getMultiLock, getRedLock } from '../../src/index.js'
 import { checkNames } from '../../src/locks/with-lock.js'
-import { mappedName } from '../../src/wire/names.js'
+import { keyOf } from '../../src/wire/names.js'
 import { fakeClient } from '../support/fakes/fake-client.js'
 import { FakeClock } from '../support/fakes/fake-clock.js'
 import { FakePort } from '../support/fakes/fake-port.js'
@@ -105,11 +105,11 @@ describe('an option of the client', () => {
 
   it('nameMapper has both functions, and maps to names that can be keys', async () => {
     const [map, unmap] = [(name: string) => `app:${name}`, (name: string) => name.slice(4)]
-    assert.equal(mappedName({ map, unmap }, 'a'), 'app:a')
+    assert.equal(keyOf({ map, unmap }, 'a'), 'app:a')
     for (const nameMapper of [{}, { map }, { unmap }, { map, unmap: 1 }, { map: 1, unmap }, null, 1]) {
       await refuses('nameMapper', () => fakeClient(clock, port, { nameMapper: loose(nameMapper) }))
     }
-    await refuses('nameMapper.map', () => mappedName({ map: () => '', unmap }, 'a'))
+    await refuses('nameMapper.map', () => keyOf({ map: () => '', unmap }, 'a'))
   })
 
   it('is known', async () => {

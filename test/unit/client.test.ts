@@ -78,7 +78,7 @@ describe('a name mapper that cannot unmap a name', () => {
     ],
     ['because it returns nothing', (name: string) => (name.includes('bad') ? undefined : name.slice(2)) as string],
   ] as const) {
-    it(`stops nothing, ${what}: messages have the name in Redis`, async () => {
+    it(`stops nothing, ${what}: messages have the name, and lists the key`, async () => {
       const channels = ['holdfast:request:start', 'holdfast:hold:end', 'holdfast:renew']
       const ignore = (): void => {}
       for (const channel of channels) subscribe(channel, ignore)
@@ -89,9 +89,11 @@ describe('a name mapper that cannot unmap a name', () => {
       await clock.until(client.getLock('bad').lock({ leaseTimeMs: 500 }))
       const renewed = await clock.until(client.getLock('bad 2').lock())
       await clock.advance(10_000)
-      assert.deepEqual(lost, [['p:bad', 'expired']])
+      assert.deepEqual(lost, [['bad', 'expired']])
       good.assertHeld()
-      assert.deepEqual([good.lockName, renewed.lockName], ['good', 'p:bad 2'])
+      assert.deepEqual([good.lockName, renewed.lockName], ['good', 'bad 2'])
+      const shown = await Promise.all(['good', 'bad 2'].map(async (name) => (await client.fleet.inspect(name)).name))
+      assert.deepEqual(shown, ['good', 'p:bad 2'])
       const waiting = client.getLock('bad 2').tryLock({ waitTimeMs: 1_000 })
       await renewed.unlock()
       await (await clock.until(waiting))?.unlock()

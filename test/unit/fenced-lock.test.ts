@@ -6,11 +6,13 @@ import { NoReplyError } from '../../src/delivery/replies.js'
 import { FencedKind } from '../../src/locks/kinds/fenced.js'
 import { ClientBench } from '../support/fakes/client-bench.js'
 
+const LOCK = { key: 'a', name: 'a' }
+
 it('a fenced lock is granted by a token and by nothing else', () => {
   const kind = new FencedKind()
-  assert.deepEqual(kind.parseReply(['1', '7', ''], 'a'), { isGranted: true, fencingToken: 7n })
-  assert.deepEqual(kind.parseReply(['0', 250], 'a'), { heldForMs: 250 })
-  assert.deepEqual(kind.parseReply(['0', -1], 'a'), { heldForMs: -1 })
+  assert.deepEqual(kind.parseReply(['1', '7', ''], LOCK), { isGranted: true, fencingToken: 7n })
+  assert.deepEqual(kind.parseReply(['0', 250], LOCK), { heldForMs: 250 })
+  assert.deepEqual(kind.parseReply(['0', -1], LOCK), { heldForMs: -1 })
   for (const reply of [
     [],
     [null],
@@ -27,15 +29,15 @@ it('a fenced lock is granted by a token and by nothing else', () => {
     ['10', '7'],
     ['0'],
   ]) {
-    assert.throws(() => kind.parseReply(reply, 'a'), NoReplyError, JSON.stringify(reply))
+    assert.throws(() => kind.parseReply(reply, LOCK), NoReplyError, JSON.stringify(reply))
   }
 })
 
 it('a client remembers the highest token of 10,000 locks, and forgets the lock that it saw longest ago', () => {
   const kind = new FencedKind()
-  const saw = (lockName: string, token: string): unknown => kind.parseReply(['1', token, ''], lockName)
-  const seen = (lockName: string): unknown =>
-    kind.acquire({ lockName, holder: 'client:1', leaseTimeMs: 1_000, waitTimeMs: 0 }).args.at(-1)
+  const saw = (key: string, token: string): unknown => kind.parseReply(['1', token, ''], { key, name: key })
+  const seen = (key: string): unknown =>
+    kind.acquire({ key, holder: 'client:1', leaseTimeMs: 1_000, waitTimeMs: 0 }).args.at(-1)
   for (let n = 1; n <= 10_000; n++) saw(`lock ${n}`, '7')
   assert.equal(seen('lock 1'), '7')
   saw('lock 1', '8')
@@ -45,8 +47,8 @@ it('a client remembers the highest token of 10,000 locks, and forgets the lock t
 
 it('a client does not ask for tokens beyond one below 0, which somebody has set', () => {
   const kind = new FencedKind()
-  const request = { lockName: 'a', holder: 'client:1', leaseTimeMs: 1_000, waitTimeMs: 0 }
-  assert.deepEqual(kind.parseReply(['1', '-5', ''], 'a'), { isGranted: true, fencingToken: -5n })
+  const request = { key: 'a', holder: 'client:1', leaseTimeMs: 1_000, waitTimeMs: 0 }
+  assert.deepEqual(kind.parseReply(['1', '-5', ''], LOCK), { isGranted: true, fencingToken: -5n })
   assert.equal(kind.acquire(request).args.at(-1), '0')
 })
 

@@ -26,7 +26,7 @@ beforeEach(() => {
   bench.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
     if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + bench.client.id) return undefined
     const marked = readNotice(message)
-    assert.equal(marked?.lockName, 'a')
+    assert.equal(marked?.key, 'a')
     if (isReachable) marks.notified(marked)
     return undefined
   }
@@ -49,7 +49,7 @@ function mark(holder: string, content: string, ageMs = 0): void {
 
 /** A message says that this hold is marked. */
 function notify({ lockName, holder }: Hold): void {
-  marks.notified({ lockName, holder })
+  marks.notified({ key: lockName, holder })
 }
 
 async function settle(turns = 20): Promise<void> {
@@ -251,7 +251,7 @@ describe('a message about a mark', () => {
   it('ends nothing without the mark', async () => {
     const hold = await bench.lock.lock()
     notify(hold)
-    marks.notified({ lockName: 'b', holder: hold.holder })
+    marks.notified({ key: 'b', holder: hold.holder })
     await bench.clock.advance(100)
     bench.assertSafe(hold)
     await hold.unlock()
@@ -331,7 +331,7 @@ describe('a message about a mark', () => {
 
   it('makes a client read the mark 50 times a second at most, and not at all if it does not hold the lock', async () => {
     const { clock, port } = bench
-    for (let n = 0; n < 10; n++) marks.notified({ lockName: 'a', holder: `${bench.client.id}:1` })
+    for (let n = 0; n < 10; n++) marks.notified({ key: 'a', holder: `${bench.client.id}:1` })
     await settle()
     assert.equal(port.count('GET'), 0)
     const hold = await bench.lock.lock()
@@ -420,7 +420,7 @@ describe('two operators', () => {
     await clock.advance(10)
     for (const [index, hold] of holds.entries()) {
       const { lockName, holder } = hold
-      new ForcedMarks((readers[index] as Lock).context as LeaseContext).notified({ lockName, holder })
+      new ForcedMarks((readers[index] as Lock).context as LeaseContext).notified({ key: lockName, holder })
     }
     await clock.advance(100)
     assert.deepEqual(

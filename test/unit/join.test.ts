@@ -25,7 +25,7 @@ interface Situation {
 function join(situation: Situation) {
   const { holders = [], queue = [], tickets = [], kind = 'lock', says = {}, silent = [], absent = [] } = situation
   const keys: LockKeys = {
-    ...{ name: 'a', kind, exists: true, remainingLeaseMs: 20_000, queue, tickets, isCut: false },
+    ...{ key: 'a', kind, exists: true, remainingLeaseMs: 20_000, queue, tickets, isCut: false },
     holders: holders.map((holder) => ({ holder, holdCount: 1 })),
   }
   const replies = Object.entries(says).map(([client, { holds = [], waits = [], more = 0 }]): [string, TimedReply] => [
@@ -47,7 +47,7 @@ function join(situation: Situation) {
   const testimony = new Testimony(answers, () => NOW)
   for (const [id, record] of records) testimony.addRecord(id, record)
   const listeners = 'listeners' in situation ? situation.listeners : 0
-  return joinLock(keys, testimony, listeners, 1)
+  return joinLock(keys, testimony, (key) => key, listeners, 1)
 }
 
 const hold = (holder: string, heldMs = 100): HoldState => ({ lock: 'a', holder, count: 1, heldMs, label: 'refund' })

@@ -323,7 +323,7 @@ describe('a forced release by an operator', () => {
     const mark = { id: '1', holder: hold.holder, by: ORDER.by, reason: ORDER.reason, graceMs: 2_000 }
     bench.redis.execute(['SET', forcedKey('a', hold.holder), JSON.stringify(mark), 'PX', '597500']) // 2.5 s ago
     bench.redis.delete('a')
-    await obeyMark(bench.lock.context, hold)
+    await obeyMark(bench.lock.context, { key: 'a', holder: hold.holder })
     await bench.clock.advance(0)
     assert.deepEqual(forced(), [[undefined, 'freed']])
   })

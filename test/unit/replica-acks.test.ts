@@ -12,6 +12,8 @@ import { FakeClock } from '../support/fakes/fake-clock.js'
 import { FakePort } from '../support/fakes/fake-port.js'
 import { FakeRedis } from '../support/fakes/fake-redis.js'
 
+const LOCK = { key: 'a', name: 'a' }
+
 describe('the connection of a confirmation', () => {
   const clock = new FakeClock()
   const port = {
@@ -23,21 +25,21 @@ describe('the connection of a confirmation', () => {
     const scripts = new Scripts(port, clock, 1_000)
     const replication = new Replication(clock, scripts, 1_000, assert.fail)
     const route = replication.routeTo('a')
-    await replication.confirm('a', route)
+    await replication.confirm(LOCK, route)
     scripts.reconnects++
     const message = /cannot show that it is the master \(the connection was lost/
-    await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED', message })
-    await replication.confirm('a', replication.routeTo('a'))
+    await assert.rejects(replication.confirm(LOCK, route), { code: 'LOCK_NOT_REPLICATED', message })
+    await replication.confirm(LOCK, replication.routeTo('a'))
   })
 
   it('a WAITAOF after a reconnect does not confirm a grant that was sent before it', async () => {
     const scripts = new Scripts(port, clock, 1_000)
     const replication = new Replication(clock, scripts, undefined, assert.fail, new Durability(scripts, 1_000))
     const route = replication.routeTo('a')
-    await replication.confirm('a', route)
+    await replication.confirm(LOCK, route)
     scripts.reconnects++
-    await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_DURABLE' })
-    await replication.confirm('a', replication.routeTo('a'))
+    await assert.rejects(replication.confirm(LOCK, route), { code: 'LOCK_NOT_DURABLE' })
+    await replication.confirm(LOCK, replication.routeTo('a'))
   })
 })
 
@@ -57,7 +59,7 @@ describe('a confirmation', () => {
     const [syncMs, durability] = ['acknowledge' in replies ? 1_000 : undefined, new Durability(scripts, 1_000)]
     const warn = (warning: Error): void => void warnings.push(warning)
     const replication = new Replication(clock, scripts, syncMs, warn, 'fsynced' in replies ? durability : undefined)
-    return { calls, replication, run: () => replication.confirm('a', replication.routeTo('a')) }
+    return { calls, replication, run: () => replication.confirm(LOCK, replication.routeTo('a')) }
   }
 
   it('is wanted from replicas or from the disk, or from neither', () => {

@@ -389,9 +389,12 @@ describe('Replication.confirm', () => {
       const clock = new SystemClock()
       const replication = new Replication(clock, new Scripts(port, clock, 1_000), 1_000, assert.fail)
       const route = replication.routeTo('a')
-      await replication.confirm('a', route)
+      await replication.confirm({ key: 'a', name: 'a' }, route)
       owner = 'm:2'
-      await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED', message: /another server/ })
+      await assert.rejects(replication.confirm({ key: 'a', name: 'a' }, route), {
+        code: 'LOCK_NOT_REPLICATED',
+        message: /another server/,
+      })
     }
   })
 })

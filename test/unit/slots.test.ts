@@ -30,10 +30,15 @@ describe('the slot of a name', () => {
     }
   })
 
-  it('is shared by all keys of the name, or the name is rejected', () => {
-    for (const name of ['order', 'a{t}b', '{shop}:order', '{a}{b}', 'Schloß 锁'])
-      assert.equal(slotOf(checkSlots(name)), slotOf(lockChannel(name)), name)
-    for (const name of ['a}b', 'a{}b', 'a{b', '{', '{}'])
-      assert.throws(() => checkSlots(name), { code: 'LOCK_CONFIG', path: 'lock name' }, name)
+  it('is shared by all keys of the name, or the name is rejected, as the program wrote it', () => {
+    const mapped = { key: 'p:a}b', name: 'a}b' }
+    assert.throws(() => checkSlots(mapped), {
+      value: 'a}b',
+      allowed: /in a cluster a name for which nameMapper\.map returns one/,
+    })
+    for (const key of ['order', 'a{t}b', '{shop}:order', '{a}{b}', 'Schloß 锁'])
+      assert.equal(slotOf(checkSlots({ key, name: key })), slotOf(lockChannel(key)), key)
+    for (const key of ['a}b', 'a{}b', 'a{b', '{', '{}'])
+      assert.throws(() => checkSlots({ key, name: key }), { code: 'LOCK_CONFIG', path: 'lock name', value: key }, key)
   })
 })

@@ -22,8 +22,8 @@ export class ForcedMarks {
   }
 
   /** A message says that a holder is marked. */
-  notified({ lockName, holder }: MarkedHolder): void {
-    const lease = this.#context.leases.find(lockName, holder)
+  notified({ key, holder }: MarkedHolder): void {
+    const lease = this.#context.leases.find(key, holder)
     if (!lease) return
     this.#due.add(lease)
     if (!this.#isReading) void this.#readAll()
@@ -45,12 +45,12 @@ export class ForcedMarks {
  * @returns false: there is no mark, or no such lease, or the mark is too old
  * @throws as `Scripts.ask`
  */
-export async function obeyMark(context: LeaseContext, { lockName, holder }: MarkedHolder): Promise<boolean> {
-  const found = await readMark(context, { lockName, holder }, REACTION_MS)
+export async function obeyMark(context: LeaseContext, { key, holder }: MarkedHolder): Promise<boolean> {
+  const found = await readMark(context, { key, holder }, REACTION_MS)
   if (!found) return false
   const { mark, setBetween } = found
   const [earliest, latest] = setBetween
-  const lease = context.leases.find(lockName, holder)
+  const lease = context.leases.find(key, holder)
   // An owner may take the same lock again: a mark from before the grant was for its earlier lease.
   if (!lease?.isLive || lease.kind.isDivisible || latest < lease.grantedAt) return false
   if (context.clock.now() - earliest <= REACTION_MS) {
@@ -58,7 +58,7 @@ export async function obeyMark(context: LeaseContext, { lockName, holder }: Mark
     return true
   }
   // This process was paused for so long that the operator has given up, or has freed the lock without it.
-  if ((await inspectHolder(context, lease.kind, lockName, lease.holder)) !== undefined || !lease.isLive) return false
+  if ((await inspectHolder(context, lease.kind, lease, lease.holder)) !== undefined || !lease.isLive) return false
   lease.endGracefully({ ...mark, graceMs: 0 }, true)
   return true
 }

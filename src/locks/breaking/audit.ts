@@ -3,6 +3,7 @@ import { isLasting, toWords } from '../../delivery/replies.js'
 import { forcedRecord } from '../../lua/generated.js'
 import { auditFailed } from '../../warnings.js'
 import { AUDIT_KEY } from '../../wire/keys.js'
+import { type Named, unmappedName } from '../../wire/names.js'
 import type { Context } from '../context.js'
 
 /** How many entries Redis keeps. */
@@ -37,7 +38,9 @@ export interface AuditEntry {
  * Adds an entry. Resolves after the first try; without a reply it is repeated in the background. If that fails, what it
  * reports has happened all the same, and the client emits a warning.
  */
-export async function writeAudit(context: Context, entry: AuditEntry): Promise<void> {
+export async function writeAudit(context: Context, lock: Named, about: Omit<AuditEntry, 'lock'>): Promise<void> {
+  const { time, ...rest } = about
+  const entry = { time, lock: lock.key, ...rest }
   const { scripts, backgroundRetries } = context
   const call = forcedRecord(AUDIT_KEY, textOf(entry), MAX_ENTRIES - 2)
   let failure: unknown
@@ -53,7 +56,7 @@ export async function writeAudit(context: Context, entry: AuditEntry): Promise<v
   }
   const warn = (): void => {
     if (failure === undefined) return
-    context.emit('warning', auditFailed(entry.lock, entry.outcome, AUDIT_KEY, failure))
+    context.emit('warning', auditFailed(lock.name, entry.outcome, AUDIT_KEY, failure))
   }
   await write().catch((error: unknown) => {
     if (isLasting(error)) return warn()
@@ -76,8 +79,9 @@ function textOf(entry: AuditEntry): string {
  * The newest 1,000 entries, the latest first.
  * @throws as `Scripts.ask`
  */
-export async function readAudit({ scripts }: Context): Promise<AuditEntry[]> {
-  return toWords(await scripts.ask(['LRANGE', AUDIT_KEY, '0', String(MAX_ENTRIES - 1)], AUDIT_KEY)).flatMap(parse)
+export async function readAudit({ scripts, nameMapper }: Context): Promise<AuditEntry[]> {
+  const lines = toWords(await scripts.ask(['LRANGE', AUDIT_KEY, '0', String(MAX_ENTRIES - 1)], AUDIT_KEY))
+  return lines.flatMap(parse).map((entry) => ({ ...entry, lock: unmappedName(nameMapper, entry.lock) }))
 }
 
 function parse(line: string): AuditEntry[] {

@@ -12,7 +12,7 @@ const EXPLAIN_MS = 250
 interface LostLease {
   readonly context: Context
   readonly kind: LockKind
-  readonly lockName: string
+  readonly key: string
   readonly holder: string
   readonly grantedAt: number
   /** Of its holds that are not lost. */
@@ -41,10 +41,10 @@ export function unlockLost(
 
 /** @throws {LeaseLostError} the loss of a holder that Redis no longer has; it says who forced that, if a mark does */
 export async function throwExplained(lease: LostLease, hold: Hold, error: LeaseLostError): Promise<never> {
-  const { context, kind, lockName, holder, grantedAt } = lease
+  const { context, kind, key, holder, grantedAt } = lease
   const found = kind.isDivisible
     ? undefined
-    : await readMark(context, { lockName, holder }, EXPLAIN_MS).catch(() => undefined)
+    : await readMark(context, { key, holder }, EXPLAIN_MS).catch(() => undefined)
   if (found && found.setBetween[1] >= grantedAt) {
     const { by, reason } = found.mark
     if (hold.lostError?.by === undefined) holdForced(hold, { by, note: reason }, 'freed')

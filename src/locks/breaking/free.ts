@@ -1,6 +1,7 @@
 // forceUnlock(): frees whoever holds the lock, each by name, at once.
 import { WrongTypeError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
+import type { Named } from '../../wire/names.js'
 import { inspect } from '../inspection.js'
 import type { LockKind } from '../kinds/lock-kind.js'
 import type { Lease, LeaseContext } from '../lease.js'
@@ -11,14 +12,14 @@ import { runOnce } from '../run-once.js'
  * command arrives.
  * @returns whether it was held
  */
-export async function forceUnlock(context: LeaseContext, kind: LockKind, lockName: string): Promise<boolean> {
-  const isOnLock = (lease: Lease): boolean => lease.lockName === lockName && kind.nestingIn(lease.kind) !== 'apart'
-  const leases = context.leases.named(lockName).filter(isOnLock)
+export async function forceUnlock(context: LeaseContext, kind: LockKind, lock: Named): Promise<boolean> {
+  const isOnLock = (lease: Lease): boolean => lease.key === lock.key && kind.nestingIn(lease.kind) !== 'apart'
+  const leases = context.leases.onKey(lock.key).filter(isOnLock)
   for (const lease of leases) lease.isBeingForced = true
   try {
-    const holders = await holdersOf(context, kind, lockName)
+    const holders = await holdersOf(context, kind, lock)
     const freed = await Promise.all(
-      holders.map(({ of, holder, isPart }) => freeHolder(context, of, lockName, holder, isPart)),
+      holders.map(({ of, holder, isPart }) => freeHolder(context, of, lock, holder, isPart)),
     )
     const isFreed = freed.includes(true)
     // Redis does not have these any more.
@@ -39,16 +40,17 @@ export async function forceUnlock(context: LeaseContext, kind: LockKind, lockNam
 export async function freeHolder(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   holder: string,
   isPart = false,
 ): Promise<boolean> {
-  const isTheirs = (lease: Lease): boolean => lease.lockName === lockName && lease.holder === holder
-  const lease = context.leases.find(lockName, holder)
+  const { key } = lock
+  const isTheirs = (lease: Lease): boolean => lease.key === key && lease.holder === holder
+  const lease = context.leases.find(key, holder)
   const attempts = [...context.attempts].filter((attempt) => isTheirs(attempt.lease))
-  const withTurnQueue = context.turnQueues.of(kind)?.release(lockName, holder)
-  const run = (call: ScriptCall): Promise<number | null> => runOnce(context, lockName, 'forceUnlock', call)
-  const receivers = await context.turnQueues.run(withTurnQueue, () => kind.release(lockName, holder), run)
+  const withTurnQueue = context.turnQueues.of(kind)?.release(key, holder)
+  const run = (call: ScriptCall): Promise<number | null> => runOnce(context, lock, 'forceUnlock', call)
+  const receivers = await context.turnQueues.run(withTurnQueue, () => kind.release(key, holder), run)
   if (receivers === null && !isPart) return false
   lease?.loseAll('forced')
   for (const attempt of attempts) {
@@ -65,9 +67,9 @@ export async function freeHolder(
 async function holdersOf(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
 ): Promise<readonly { readonly of: LockKind; readonly holder: string; readonly isPart?: boolean }[]> {
-  const { holders, partial, blockers } = await inspect(context, kind, lockName, {
+  const { holders, partial, blockers } = await inspect(context, kind, lock, {
     operation: 'forceUnlock',
     listsAll: true,
   })
@@ -75,7 +77,7 @@ async function holdersOf(
   if (kind.isShared && blockers && blockers.holders.length > 0) return []
   const stranger = holders.find(({ holdCount }) => !Number.isSafeInteger(holdCount))
   if (stranger || (holders.length > 1 && !kind.isShared && !kind.isDivisible)) {
-    throw new WrongTypeError(lockName, 'hash', 'the hash is a lock of another kind, or data')
+    throw new WrongTypeError(lock.name, 'hash', 'the hash is a lock of another kind, or data')
   }
   const inside = kind.inside
   const reads = inside && holders.length > 0 ? blockers?.holders.filter(({ mode }) => mode === inside.mode) : undefined

@@ -15,7 +15,7 @@ const MARGIN_MS = 1_000
 interface EndingLease {
   readonly context: Context
   readonly kind: LockKind
-  readonly lockName: string
+  readonly key: string
   readonly holder: string
   readonly leasedAt: number
   readonly leaseEndsAt: number

@@ -7,6 +7,7 @@ import { userAtHost } from '../../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../../util/validate.js'
 import { clientIdOf, formatHolder } from '../../wire/holder.js'
 import { INBOX_PREFIX } from '../../wire/keys.js'
+import type { Named } from '../../wire/names.js'
 import { ask, inspect, inspectHolder } from '../inspection.js'
 import { type Holder, type LockKind, transferScript } from '../kinds/lock-kind.js'
 import type { LeaseContext } from '../lease.js'
@@ -74,23 +75,23 @@ export function patienceFor(graceMs: number): number {
 export async function forceRelease(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   options: ForceUnlockOptions,
 ): Promise<ForceUnlockResult> {
-  const order = checked(context, kind, lockName, options)
+  const order = checked(context, kind, lock, options)
   const { mark, quarantineMs, heir } = order
   const record = async (outcome: AuditEntry['outcome']): Promise<void> => {
     const { holder, by, reason } = mark
     const quarantine = outcome === 'freed' && heir !== undefined ? { quarantineMs } : {}
     const time = new Date().toISOString()
-    await writeAudit(context, { time, lock: lockName, holder, by, reason, outcome, ...quarantine })
+    await writeAudit(context, lock, { time, holder, by, reason, outcome, ...quarantine })
   }
   let isMarked = false
   let outcome: ForceOutcome = 'not-held'
   try {
-    const marked = await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark), parseMarked)
+    const marked = await ask(context, lock, 'forceUnlock', setMark(kind, lock.key, mark), parseMarked)
     isMarked = marked.isHeld
-    if (isMarked) outcome = await endHolder(context, kind, lockName, order, marked.earlier)
+    if (isMarked) outcome = await endHolder(context, kind, lock, order, marked.earlier)
   } catch (error) {
     // The mark may have interrupted the holder, or the lock may be free.
     if (isMarked || error instanceof OutcomeUnknownError) void record('unknown')
@@ -99,16 +100,16 @@ export async function forceRelease(
   await record(outcome)
   if (outcome === 'freed' && heir !== undefined) {
     await sleep(quarantineMs, { clock: context.clock })
-    await freeHolder(context, kind, lockName, heir).catch(() => {}) // its lease ends then
+    await freeHolder(context, kind, lock, heir).catch(() => {}) // its lease ends then
   }
-  const heldBy = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lockName) : undefined
+  const heldBy = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lock) : undefined
   return heldBy ? { outcome, heldBy } : { outcome }
 }
 
 async function endHolder(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   { mark, anyway, quarantineMs, heir }: Order,
   earlier: ReturnType<typeof parseMarked>['earlier'],
 ): Promise<ForceOutcome> {
@@ -116,59 +117,59 @@ async function endHolder(
   // Its work keeps the grace that another operator has given it.
   const earlierEndsAt = earlier ? now - earlier.ageMs + patienceFor(earlier.mark.graceMs) : now
   const endsAt = Math.max(now + patienceFor(mark.graceMs), earlierEndsAt)
-  await notifyHolder(context, lockName, mark.holder).catch(() => {}) // it then does not react
-  if (await hasLeft(context, kind, lockName, mark.holder, endsAt)) {
-    await withdraw(context, lockName, mark)
+  await notifyHolder(context, lock, mark.holder).catch(() => {}) // it then does not react
+  if (await hasLeft(context, kind, lock, mark.holder, endsAt)) {
+    await withdraw(context, lock, mark)
     return 'released'
   }
   if (!anyway) {
-    await withdraw(context, lockName, mark)
+    await withdraw(context, lock, mark)
     return 'silent'
   }
   // The mark stays, also in place of an earlier one: it tells a holder that wakes up why it lost the lock.
-  if (earlier) await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark, 0), parseMarked)
+  if (earlier) await ask(context, lock, 'forceUnlock', setMark(kind, lock.key, mark, 0), parseMarked)
   const isEnded =
     heir === undefined
-      ? await freeHolder(context, kind, lockName, mark.holder)
-      : await takeOver(context, kind, lockName, mark.holder, heir, quarantineMs + MARGIN_MS)
+      ? await freeHolder(context, kind, lock, mark.holder)
+      : await takeOver(context, kind, lock, mark.holder, heir, quarantineMs + MARGIN_MS)
   return isEnded ? 'freed' : 'released'
 }
 
 /** Makes the client of the holder read the mark. This client reads it itself. */
-async function notifyHolder(context: LeaseContext, lockName: string, holder: string): Promise<void> {
+async function notifyHolder(context: LeaseContext, { key }: Named, holder: string): Promise<void> {
   const clientId = clientIdOf(holder)
-  if (clientId === context.clientId) await obeyMark(context, { lockName, holder })
-  else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice({ lockName, holder }))
+  if (clientId === context.clientId) await obeyMark(context, { key, holder })
+  else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice({ key, holder }))
 }
 
 /** Waits until a holder no longer holds the lock. @returns whether it does not, at `endsAt` at the latest */
 async function hasLeft(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   holder: string,
   endsAt: number,
 ): Promise<boolean> {
   const { clock } = context
   for (let pauseMs = LEAST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS)) {
-    if (!(await mayHold(context, kind, lockName, holder))) return true
+    if (!(await mayHold(context, kind, lock, holder))) return true
     if (clock.now() >= endsAt) return false
     await sleep(pauseMs, { clock })
   }
 }
 
 /** Whether it holds the lock, or Redis did not say so. @throws {ClientClosedError} this client is closed */
-async function mayHold(context: LeaseContext, kind: LockKind, lockName: string, holder: string): Promise<boolean> {
+async function mayHold(context: LeaseContext, kind: LockKind, lock: Named, holder: string): Promise<boolean> {
   try {
-    return (await inspectHolder(context, kind, lockName, holder)) !== undefined
+    return (await inspectHolder(context, kind, lock, holder)) !== undefined
   } catch (error) {
     if (error instanceof ClientClosedError) throw error
     return true
   }
 }
 
-async function withdraw(context: LeaseContext, lockName: string, mark: ForcedMark): Promise<void> {
-  await ask(context, lockName, 'forceUnlock', withdrawMark(lockName, mark), toInteger)
+async function withdraw(context: LeaseContext, lock: Named, mark: ForcedMark): Promise<void> {
+  await ask(context, lock, 'forceUnlock', withdrawMark(lock.key, mark), toInteger)
 }
 
 /**
@@ -179,22 +180,22 @@ async function withdraw(context: LeaseContext, lockName: string, mark: ForcedMar
 async function takeOver(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   from: string,
   holder: string,
   leaseTimeMs: number,
 ): Promise<boolean> {
-  const adopt = transferScript(kind, 'quarantineMs', lockName)
-  const call = adopt({ lockName, holder, leaseTimeMs, waitTimeMs: 0 }, from)
-  return await ask(context, lockName, 'forceUnlock', call, (reply) => 'isGranted' in kind.parseReply(reply, lockName))
+  const adopt = transferScript(kind, 'quarantineMs', lock.name)
+  const call = adopt({ key: lock.key, holder, leaseTimeMs, waitTimeMs: 0 }, from)
+  return await ask(context, lock, 'forceUnlock', call, (reply) => 'isGranted' in kind.parseReply(reply, lock))
 }
 
-async function holderOf(context: LeaseContext, kind: LockKind, lockName: string): Promise<Holder | undefined> {
-  const found = await inspect(context, kind, lockName).catch(() => undefined)
+async function holderOf(context: LeaseContext, kind: LockKind, lock: Named): Promise<Holder | undefined> {
+  const found = await inspect(context, kind, lock).catch(() => undefined)
   return found?.holders[0]
 }
 
-function checked(context: LeaseContext, kind: LockKind, lockName: string, options: ForceUnlockOptions): Order {
+function checked(context: LeaseContext, kind: LockKind, { name: lockName }: Named, options: ForceUnlockOptions): Order {
   if (kind.isDivisible) {
     const allowed = `a lock with one name, which a ${kind.title} is not; without options it frees the lock regardless of its holder`
     throw new ConfigError('forceUnlock', undefined, allowed, { lockName })

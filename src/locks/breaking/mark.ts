@@ -48,10 +48,10 @@ function formOf(kind: LockKind): string {
  * Marks a holder, if it holds the lock. A mark that another operator has set a moment ago stands: the holder may be reading it.
  * @param standsForMs  for how long an earlier mark stands; 0: it is replaced
  */
-export function setMark(kind: LockKind, lockName: string, mark: ForcedMark, standsForMs = REACTION_MS): ScriptCall {
+export function setMark(kind: LockKind, key: string, mark: ForcedMark, standsForMs = REACTION_MS): ScriptCall {
   const { holder } = mark
   const content = JSON.stringify(mark)
-  return forcedMark(lockName, forcedKey(lockName, holder), formOf(kind), holder, content, MARK_TTL_MS, standsForMs)
+  return forcedMark(key, forcedKey(key, holder), formOf(kind), holder, content, MARK_TTL_MS, standsForMs)
 }
 
 /**
@@ -66,28 +66,28 @@ export function parseMarked(reply: unknown): { isHeld: boolean; earlier?: { mark
 }
 
 /** Deletes this very mark. */
-export function withdrawMark(lockName: string, mark: ForcedMark): ScriptCall {
-  return forcedWithdraw(forcedKey(lockName, mark.holder), JSON.stringify(mark))
+export function withdrawMark(key: string, mark: ForcedMark): ScriptCall {
+  return forcedWithdraw(forcedKey(key, mark.holder), JSON.stringify(mark))
 }
 
 /** A holder of a lock, by which its mark is found. */
 export interface MarkedHolder {
-  readonly lockName: string
+  readonly key: string
   readonly holder: string
 }
 
 /** The message to the inbox of a client that one of its holders is marked. */
-export function markNotice({ lockName, holder }: MarkedHolder): string {
-  return JSON.stringify({ v: 1, forced: lockName, holder })
+export function markNotice({ key, holder }: MarkedHolder): string {
+  return JSON.stringify({ v: 1, forced: key, holder })
 }
 
 /** @returns whom a `markNotice` names; undefined: it is another message */
 export function readNotice(text: string): MarkedHolder | undefined {
   if (!text.includes('"forced"')) return undefined // most are requests, and many may come
   try {
-    const { v, forced: lockName, holder } = JSON.parse(text) as Record<string, unknown>
-    if (v !== 1 || typeof lockName !== 'string' || typeof holder !== 'string') return undefined
-    return { lockName, holder }
+    const { v, forced: key, holder } = JSON.parse(text) as Record<string, unknown>
+    if (v !== 1 || typeof key !== 'string' || typeof holder !== 'string') return undefined
+    return { key, holder }
   } catch {
     return undefined
   }
@@ -101,10 +101,10 @@ export function readNotice(text: string): MarkedHolder | undefined {
  */
 export async function readMark(
   { scripts, clock }: Context,
-  { lockName, holder }: MarkedHolder,
+  { key: lockKey, holder }: MarkedHolder,
   timeoutMs: number,
 ): Promise<FoundMark | undefined> {
-  const key = forcedKey(lockName, holder)
+  const key = forcedKey(lockKey, holder)
   const sentAt = clock.now()
   const [text, pttl] = await Promise.all([
     scripts.ask(['GET', key], key, timeoutMs),

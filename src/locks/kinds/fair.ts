@@ -19,25 +19,25 @@ export class FairKind extends PlainKind {
     this.#waitMs = waitMs
   }
 
-  override channel(lockName: string, holder: string): string {
-    return fairChannelPrefix(lockName) + holder
+  override channel(key: string, holder: string): string {
+    return fairChannelPrefix(key) + holder
   }
 
-  override acquire({ lockName, holder, leaseTimeMs, waitTimeMs }: AcquireRequest): ScriptCall {
-    const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
+  override acquire({ key, holder, leaseTimeMs, waitTimeMs }: AcquireRequest): ScriptCall {
+    const keys = [key, fairQueue(key), fairDeadlines(key)] as const
     const isQueueing = waitTimeMs === 0 ? 0 : 1
-    const prefix = fairChannelPrefix(lockName)
+    const prefix = fairChannelPrefix(key)
     return fairLockAcquire(...keys, leaseTimeMs, holder, waitTimeMs || this.#waitMs, isQueueing, prefix, UNLOCK_MESSAGE)
   }
 
-  leave(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall {
-    const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
-    return fairLockLeave(...keys, holder, waitTimeMs || this.#waitMs, fairChannelPrefix(lockName), UNLOCK_MESSAGE)
+  leave(key: string, holder: string, waitTimeMs: number | undefined): ScriptCall {
+    const keys = [key, fairQueue(key), fairDeadlines(key)] as const
+    return fairLockLeave(...keys, holder, waitTimeMs || this.#waitMs, fairChannelPrefix(key), UNLOCK_MESSAGE)
   }
 
-  override release(lockName: string, holder: string): ScriptCall {
-    const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
-    return fairLockRelease(...keys, holder, fairChannelPrefix(lockName), UNLOCK_MESSAGE)
+  override release(key: string, holder: string): ScriptCall {
+    const keys = [key, fairQueue(key), fairDeadlines(key)] as const
+    return fairLockRelease(...keys, holder, fairChannelPrefix(key), UNLOCK_MESSAGE)
   }
 }
 

@@ -54,32 +54,32 @@ export class FasterMultiKind extends PlainKind {
     return other instanceof FasterMultiKind && this.nestingIn(other) !== 'apart'
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return fasterMultiLockAcquire(lockName, leaseTimeMs, holder, this.#fields)
+  override acquire({ key, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
+    return fasterMultiLockAcquire(key, leaseTimeMs, holder, this.#fields)
   }
 
-  override reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  override reenter(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return fasterMultiLockSetCount(key, leaseTimeMs, holder, count, this.#fields)
   }
 
-  override releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  override releaseOne(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return fasterMultiLockSetCount(key, leaseTimeMs, holder, count, this.#fields)
   }
 
-  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return fasterMultiLockRenew([lockName], [holder, leaseTimeMs, this.#fields.length, ...this.#fields])
+  override renew(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return fasterMultiLockRenew([key], [holder, leaseTimeMs, this.#fields.length, ...this.#fields])
   }
 
-  override shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return fasterMultiLockShorten(lockName, leaseTimeMs, holder, this.#fields)
+  override shorten(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return fasterMultiLockShorten(key, leaseTimeMs, holder, this.#fields)
   }
 
-  override release(lockName: string, holder: string): ScriptCall {
-    return fasterMultiLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
+  override release(key: string, holder: string): ScriptCall {
+    return fasterMultiLockRelease(key, holder, lockChannel(key), UNLOCK_MESSAGE, this.#fields)
   }
 
-  override inspect(lockName: string): ScriptCall {
-    return fasterMultiLockInspect(lockName, this.#fields)
+  override inspect(key: string): ScriptCall {
+    return fasterMultiLockInspect(key, this.#fields)
   }
 
   override parseInspection(reply: unknown): Inspection {

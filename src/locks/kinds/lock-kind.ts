@@ -4,6 +4,7 @@ import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
 import type { TurnRequest, TurnTicket } from '../../waiting/turn-queue.js'
 import type { Refusal } from '../../waiting/wait-queue.js'
+import type { Named } from '../../wire/names.js'
 
 /** A holder of a lock, according to Redis. */
 export interface Holder {
@@ -32,7 +33,8 @@ export interface Inspection {
 
 /** What one attempt to take a lock requests. */
 export interface AcquireRequest {
-  readonly lockName: string
+  /** The lock in Redis. */
+  readonly key: string
   readonly holder: string
   readonly leaseTimeMs: number
   /** How long the caller will wait in all, ms; 0: this is its only attempt; undefined: no limit. */
@@ -66,8 +68,8 @@ export interface TurnQueueScripts {
    * Replies as `release`.
    * @param ticket  of this client: it joins the turn queue if other callers wait, and leaves it otherwise
    */
-  release(lockName: string, holder: string, ticket?: TurnTicket): ScriptCall
-  leave(lockName: string, ticket: string): ScriptCall
+  release(key: string, holder: string, ticket?: TurnTicket): ScriptCall
+  leave(key: string, ticket: string): ScriptCall
 }
 
 /** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
@@ -106,7 +108,7 @@ export interface LockKind {
   /** The holder in Redis. @param owner  `<client id>:<owner id>` */
   holder(owner: string): string
   /** Where releases are published; undefined: nowhere. */
-  channel(lockName: string, holder: string): string | undefined
+  channel(key: string, holder: string): string | undefined
   /** For a wait that does not rely on messages: returns a function that returns how long to sleep next, ms. */
   pace?(random: Random): () => number
 
@@ -114,46 +116,46 @@ export interface LockKind {
   /** How waiting clients queue in Redis, so that a release wakes one of them. Undefined: it wakes all. */
   readonly turnQueue?: TurnQueueScripts | undefined
   /** Removes a waiter from the queue in Redis. Reply: an integer. */
-  leave?(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall
+  leave?(key: string, holder: string, waitTimeMs: number | undefined): ScriptCall
   /** Takes over from another holder; replies as `acquire`. Undefined: holds of this kind cannot be transferred. */
   readonly adopt: ((request: AcquireRequest, from: string) => ScriptCall) | undefined
   /** @throws {NoReplyError} it is not a reply of `acquire` */
-  parseReply(reply: unknown, lockName: string): AcquireReply
+  parseReply(reply: unknown, lock: Named): AcquireReply
 
   /** Reply: 1, the hold count is now `count`; 0, not held. */
-  reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
+  reenter(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: 1, the hold count is now `count`; 0, not held. */
-  releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
+  releaseOne(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: null, not held; otherwise released, and how many received the message (-1: publishing was refused). */
-  release(lockName: string, holder: string): ScriptCall
+  release(key: string, holder: string): ScriptCall
   /** One of many in a call: see `Renewable`. */
-  renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
+  renew(key: string, holder: string, leaseTimeMs: number): ScriptCall
   /**
    * Renews, and cuts the lease if it is longer than was ever requested: the clock of Redis was set back. Only for kinds
    * whose `renew` replies with what is left.
    * @param longestMs  the longest lease requested
    */
-  renewCapped(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall
+  renewCapped(key: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall
   /** Ends the lease after `leaseTimeMs` at the latest, and never extends it. Reply: an integer. */
-  shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
+  shorten(key: string, holder: string, leaseTimeMs: number): ScriptCall
 
   /**
    * @param of  asks about this holder alone: others may be missing in the reply
    * @param from  `next` of the inspection before
    */
-  inspect(lockName: string, of?: string, from?: string): ScriptCall
+  inspect(key: string, of?: string, from?: string): ScriptCall
   /** @throws {NoReplyError} it is not a reply of `inspect` */
   parseInspection(reply: unknown): Inspection
 }
 
 /** The wait queue of the callers of a client that want the same. */
-export function queueName(kind: LockKind, lockName: string): string {
-  return `${kind.queue}/${lockName}`
+export function queueName(kind: LockKind, key: string): string {
+  return `${kind.queue}/${key}`
 }
 
 /** Identifies a lock, and the side of it, among what its owner claims: a reader and a writer have a field each in Redis. */
-export function fieldOf(kind: LockKind, lockName: string): string {
-  return `${kind.holder('')}/${lockName}`
+export function fieldOf(kind: LockKind, key: string): string {
+  return `${kind.holder('')}/${key}`
 }
 
 /**

@@ -16,6 +16,7 @@ import {
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, turnQueueKey, UNLOCK_MESSAGE } from '../../wire/keys.js'
+import type { Named } from '../../wire/names.js'
 import type {
   AcquireReply,
   AcquireRequest,
@@ -37,8 +38,7 @@ export class PlainKind implements LockKind {
   readonly isDivisible: boolean = false
   readonly tracesHolds: boolean = true
   readonly turnQueue: TurnQueueScripts | undefined = undefined
-  readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
-    lockAdopt(lockName, leaseTimeMs, from, holder)
+  readonly adopt: LockKind['adopt'] = ({ key, holder, leaseTimeMs }, from) => lockAdopt(key, leaseTimeMs, from, holder)
 
   get traits(): KindTraits {
     return KINDS[this.id as KindId]
@@ -80,46 +80,46 @@ export class PlainKind implements LockKind {
     return owner
   }
 
-  channel(lockName: string, _holder: string): string | undefined {
-    return lockChannel(lockName)
+  channel(key: string, _holder: string): string | undefined {
+    return lockChannel(key)
   }
 
-  acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return lockAcquire(lockName, leaseTimeMs, holder)
+  acquire({ key, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
+    return lockAcquire(key, leaseTimeMs, holder)
   }
 
-  parseReply(reply: unknown, _lockName: string): AcquireReply {
+  parseReply(reply: unknown, _lock: Named): AcquireReply {
     const [heldFor, place] = Array.isArray(reply) ? reply : [reply]
     const heldForMs = toInteger(heldFor)
     return heldForMs === null ? { isGranted: true } : { heldForMs, place: PLACES[toInteger(place ?? 0) ?? 0] }
   }
 
-  reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return lockReenter(lockName, leaseTimeMs, holder, count)
+  reenter(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return lockReenter(key, leaseTimeMs, holder, count)
   }
 
-  releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return lockReleaseOne(lockName, leaseTimeMs, holder, count)
+  releaseOne(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return lockReleaseOne(key, leaseTimeMs, holder, count)
   }
 
-  release(lockName: string, holder: string): ScriptCall {
-    return lockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE)
+  release(key: string, holder: string): ScriptCall {
+    return lockRelease(key, holder, lockChannel(key), UNLOCK_MESSAGE)
   }
 
-  renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return lockRenew([lockName], [holder, leaseTimeMs])
+  renew(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return lockRenew([key], [holder, leaseTimeMs])
   }
 
-  renewCapped(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall {
-    return lockRenewCapped([lockName], [holder, leaseTimeMs, longestMs])
+  renewCapped(key: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall {
+    return lockRenewCapped([key], [holder, leaseTimeMs, longestMs])
   }
 
-  shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return lockShorten(lockName, leaseTimeMs, holder)
+  shorten(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return lockShorten(key, leaseTimeMs, holder)
   }
 
-  inspect(lockName: string, _of?: string, _from?: string): ScriptCall {
-    return lockInspect(lockName)
+  inspect(key: string, _of?: string, _from?: string): ScriptCall {
+    return lockInspect(key)
   }
 
   parseInspection(reply: unknown): Inspection {
@@ -150,26 +150,26 @@ const QUEUE_TTL_MS = 60_000
 
 /** Releases that give the turn to the first client of the turn queue. */
 export const RELEASES_WITH_TURN_QUEUE: TurnQueueScripts = {
-  release: (lockName, holder, { ticket, staysQueued } = { ticket: '', staysQueued: true }) =>
+  release: (key, holder, { ticket, staysQueued } = { ticket: '', staysQueued: true }) =>
     lockReleaseQueued(
-      lockName,
-      turnQueueKey(lockName),
+      key,
+      turnQueueKey(key),
       holder,
-      lockChannel(lockName),
+      lockChannel(key),
       UNLOCK_MESSAGE,
       INBOX_PREFIX,
       ticket,
       staysQueued ? QUEUE_TTL_MS : 0,
     ),
-  leave: (lockName, ticket) => lockLeaveTurnQueue(lockName, turnQueueKey(lockName), ticket, INBOX_PREFIX),
+  leave: (key, ticket) => lockLeaveTurnQueue(key, turnQueueKey(key), ticket, INBOX_PREFIX),
 }
 
 const WITH_TURN_QUEUE: TurnQueueScripts = {
   ...RELEASES_WITH_TURN_QUEUE,
-  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isPoll, staysQueued }) =>
+  acquire: ({ key, leaseTimeMs, holder }, { ticket, isPoll, staysQueued }) =>
     lockAcquireQueued(
-      lockName,
-      turnQueueKey(lockName),
+      key,
+      turnQueueKey(key),
       leaseTimeMs,
       holder,
       ticket,

@@ -30,33 +30,33 @@ class ReadKind extends PlainKind {
     return other === WRITE
   }
 
-  override channel(lockName: string): string {
-    return readWriteChannel(lockName)
+  override channel(key: string): string {
+    return readWriteChannel(key)
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
-    const readHold = `${readHoldPrefix(lockName)}${holder}:rwlock_timeout:1`
-    return readLockAcquire(lockName, readHold, leaseTimeMs, holder)
+  override acquire({ key, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
+    const readHold = `${readHoldPrefix(key)}${holder}:rwlock_timeout:1`
+    return readLockAcquire(key, readHold, leaseTimeMs, holder)
   }
 
-  override reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
+  override reenter(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return readLockSetCount(key, leaseTimeMs, holder, count, readHoldPrefix(key))
   }
 
-  override releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
+  override releaseOne(key: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return readLockSetCount(key, leaseTimeMs, holder, count, readHoldPrefix(key))
   }
 
-  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return readLockRenew([lockName], [holder, leaseTimeMs, readHoldPrefix(lockName)])
+  override renew(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return readLockRenew([key], [holder, leaseTimeMs, readHoldPrefix(key)])
   }
 
-  override release(lockName: string, holder: string): ScriptCall {
-    return readLockRelease(lockName, holder, readHoldPrefix(lockName), readWriteChannel(lockName), UNLOCK_MESSAGE)
+  override release(key: string, holder: string): ScriptCall {
+    return readLockRelease(key, holder, readHoldPrefix(key), readWriteChannel(key), UNLOCK_MESSAGE)
   }
 
-  override inspect(lockName: string, of?: string, from?: string): ScriptCall {
-    return inspectBoth(lockName, of, from)
+  override inspect(key: string, of?: string, from?: string): ScriptCall {
+    return inspectBoth(key, of, from)
   }
 
   override parseInspection(reply: unknown): Inspection {
@@ -79,25 +79,25 @@ class WriteKind extends PlainKind {
     return owner + WRITE_SUFFIX
   }
 
-  override channel(lockName: string): string {
-    return readWriteChannel(lockName)
+  override channel(key: string): string {
+    return readWriteChannel(key)
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return writeLockAcquire(lockName, leaseTimeMs, holder, readHoldPrefix(lockName))
+  override acquire({ key, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
+    return writeLockAcquire(key, leaseTimeMs, holder, readHoldPrefix(key))
   }
 
-  override release(lockName: string, holder: string): ScriptCall {
-    const channel = readWriteChannel(lockName)
-    return writeLockRelease(lockName, holder, readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
+  override release(key: string, holder: string): ScriptCall {
+    const channel = readWriteChannel(key)
+    return writeLockRelease(key, holder, readHoldPrefix(key), channel, WRITE_UNLOCK_MESSAGE)
   }
 
-  override renewCapped(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
+  override renewCapped(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return this.renew(key, holder, leaseTimeMs) // the writer's own reads may have longer leases
   }
 
-  override inspect(lockName: string, of?: string, from?: string): ScriptCall {
-    return inspectBoth(lockName, of, from)
+  override inspect(key: string, of?: string, from?: string): ScriptCall {
+    return inspectBoth(key, of, from)
   }
 
   override parseInspection(reply: unknown): Inspection {
@@ -108,8 +108,8 @@ class WriteKind extends PlainKind {
 /** The cursor of the first readers, and the one that follows the last. */
 const START = '0'
 
-function inspectBoth(lockName: string, of = '', from = of === '' ? START : ''): ScriptCall {
-  return readLockInspect(lockName, readHoldPrefix(lockName), from, of)
+function inspectBoth(key: string, of = '', from = of === '' ? START : ''): ScriptCall {
+  return readLockInspect(key, readHoldPrefix(key), from, of)
 }
 
 /** Readers wait for writers, and writers for everybody. */

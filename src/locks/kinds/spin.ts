@@ -42,8 +42,8 @@ export class SpinKind extends PlainKind {
     // nobody is woken: callers poll
   }
 
-  override release(lockName: string, holder: string): ScriptCall {
-    return lockRelease(lockName, holder, '', '')
+  override release(key: string, holder: string): ScriptCall {
+    return lockRelease(key, holder, '', '')
   }
 }
 

@@ -24,43 +24,43 @@ const POLL_MS = 100
 class StringKind extends PlainKind {
   override readonly id = 'string'
   override readonly tracesHolds = false
-  override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
-    stringLockAdopt(lockName, leaseTimeMs, from, holder)
+  override readonly adopt: LockKind['adopt'] = ({ key, holder, leaseTimeMs }, from) =>
+    stringLockAdopt(key, leaseTimeMs, from, holder)
 
-  override channel(lockName: string): string {
-    return lockChannel(lockName)
+  override channel(key: string): string {
+    return lockChannel(key)
   }
 
   pace(random: Random): () => number {
     return () => POLL_MS * (0.5 + random.fraction())
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return stringLockAcquire(lockName, leaseTimeMs, holder)
+  override acquire({ key, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
+    return stringLockAcquire(key, leaseTimeMs, holder)
   }
 
-  override reenter(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return stringLockExtend(lockName, leaseTimeMs, holder)
+  override reenter(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockExtend(key, leaseTimeMs, holder)
   }
 
-  override releaseOne(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return stringLockExtend(lockName, leaseTimeMs, holder)
+  override releaseOne(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockExtend(key, leaseTimeMs, holder)
   }
 
-  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return stringLockRenew([lockName], [holder, leaseTimeMs])
+  override renew(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockRenew([key], [holder, leaseTimeMs])
   }
 
-  override shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return stringLockShorten(lockName, leaseTimeMs, holder)
+  override shorten(key: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockShorten(key, leaseTimeMs, holder)
   }
 
-  override release(lockName: string, holder: string): ScriptCall {
-    return stringLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE)
+  override release(key: string, holder: string): ScriptCall {
+    return stringLockRelease(key, holder, lockChannel(key), UNLOCK_MESSAGE)
   }
 
-  override inspect(lockName: string): ScriptCall {
-    return stringLockInspect(lockName)
+  override inspect(key: string): ScriptCall {
+    return stringLockInspect(key)
   }
 }
 

@@ -6,7 +6,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { LeaseLostError } from '../../errors.js'
 import type { KnownHolder } from '../../holder-info.js'
-import { unmappedName } from '../../wire/names.js'
 import type { AcquirePath, Context, ReleasePath } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
 
@@ -152,9 +151,8 @@ export class ObservedRequest {
   readonly #startedAt: number
   readonly #message: Mutable<RequestMessage>
 
-  constructor({ context, name, title }: Requested, { label }: HoldTerms, waitTimeMs: number | undefined) {
-    const { clientId, nameMapper, clock } = context
-    const lockName = unmappedName(nameMapper, name)
+  constructor({ context, name: lockName, title }: Requested, { label }: HoldTerms, waitTimeMs: number | undefined) {
+    const { clientId, clock } = context
     this.#context = context
     this.#startedAt = clock.now()
     this.#message = {
@@ -293,7 +291,7 @@ export function runObserved<T>(hold: Hold, body: () => T): T {
 
 interface RenewedLease {
   readonly context: Context
-  readonly programName: string
+  readonly name: string
   readonly kind: { readonly title: string }
   readonly outermost: Hold | undefined
   readonly leaseEndsAt: number
@@ -302,11 +300,11 @@ interface RenewedLease {
 /** Called before the lease knows. */
 export function renewalEnded(lease: RenewedLease, result: RenewalResult): void {
   if (!RENEW.hasSubscribers) return
-  const { context, programName, kind, outermost: hold, leaseEndsAt } = lease
+  const { context, name, kind, outermost: hold, leaseEndsAt } = lease
   const { clientId, clock, watchdog } = context
   RENEW.publish({
     clientId,
-    lockName: programName,
+    lockName: name,
     kind: kind.title,
     label: hold?.label,
     hold,

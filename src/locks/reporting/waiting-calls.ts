@@ -8,8 +8,8 @@ import { holdsAround } from '../ownership.js'
 export interface WaitingCall {
   /** Identifies it within this process. */
   readonly wait: number
-  /** As in Redis. */
-  readonly lockName: string
+  /** What Redis has. */
+  readonly key: string
   readonly label: string | undefined
   /** When it was first refused, on the clock. */
   readonly since: number
@@ -39,14 +39,9 @@ export function clientClosed({ clientId }: LeaseContext): void {
 }
 
 /** Registers the call that is running until the returned function is called. @param deadlineAt  of its wait, on the clock */
-export function waitBegan(
-  context: Context,
-  lockName: string,
-  label: string | undefined,
-  deadlineAt: number,
-): () => void {
+export function waitBegan(context: Context, key: string, label: string | undefined, deadlineAt: number): () => void {
   const since = context.clock.now()
-  const call = { wait: ++waits, lockName, label, since, deadlineAt, holds: holdsAround(context) }
+  const call = { wait: ++waits, key, label, since, deadlineAt, holds: holdsAround(context) }
   waiting.set(call, context)
   return () => waiting.delete(call)
 }
@@ -59,10 +54,10 @@ export function waitingCalls(context: Context): WaitingCall[] {
 /** @returns the lock of `mine` that somebody inside `lease` waits for, perhaps through others */
 export function waitsFor(lease: Lease, mine: ReadonlySet<unknown>, seen: Set<Lease>): string | undefined {
   seen.add(lease)
-  for (const [{ holds, lockName }, context] of waiting) {
+  for (const [{ holds, key }, context] of waiting) {
     if (!holds.some((hold) => hold.lease === lease)) continue
-    for (const next of openClient(context.clientId)?.leases.named(lockName) ?? []) {
-      if (mine.has(next)) return lockName
+    for (const next of openClient(context.clientId)?.leases.onKey(key) ?? []) {
+      if (mine.has(next)) return next.name
       const found = seen.has(next) ? undefined : waitsFor(next, mine, seen)
       if (found !== undefined) return found
     }

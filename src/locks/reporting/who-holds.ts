@@ -4,6 +4,7 @@ import type { KnownHolder, WaitDetails } from '../../holder-info.js'
 import { defined } from '../../util/defined.js'
 import { visible } from '../../util/visible.js'
 import { isMarked } from '../../wire/holder.js'
+import type { Named } from '../../wire/names.js'
 import type { RecordedClient } from '../context.js'
 import type { Hold } from '../hold.js'
 import { inspect } from '../inspection.js'
@@ -40,51 +41,46 @@ const MOST_NAMED = 8
 export async function whoHolds(
   context: LeaseContext,
   kind: LockKind,
-  lockName: string,
+  lock: Named,
   waitedMs: number,
   place?: QueuePlace,
 ): Promise<WaitDetails> {
-  const [first] = ownLeases(context, kind, lockName)
+  const [first] = ownLeases(context, kind, lock.key)
   if (first) {
     const heldBy = `held by this client${detailsOf(first)}${deadlock(first, holdsAround(context))}`
-    return { ...NOT_KNOWN, heldBy, holders: ownHolders(context, kind, lockName) }
+    return { ...NOT_KNOWN, heldBy, holders: ownHolders(context, kind, lock.key) }
   }
   const isLong = waitedMs >= WORTH_NAMING_MS
   const [held, position] = await Promise.all([
-    askWhoHolds(context, kind, lockName, isLong).catch(() => NOT_KNOWN),
+    askWhoHolds(context, kind, lock, isLong).catch(() => NOT_KNOWN),
     isLong && place ? positionAt(context, place) : undefined,
   ])
   return { ...held, position }
 }
 
 /** What this client itself holds of a lock that a call waits for. */
-export function ownHolders(context: LeaseContext, kind: LockKind, lockName: string): KnownHolder[] {
-  return ownLeases(context, kind, lockName).slice(0, MOST_HOLDERS).map(holderOf)
+export function ownHolders(context: LeaseContext, kind: LockKind, key: string): KnownHolder[] {
+  return ownLeases(context, kind, key).slice(0, MOST_HOLDERS).map(holderOf)
 }
 
-function ownLeases({ leases }: LeaseContext, kind: LockKind, lockName: string): Lease[] {
-  return leases.named(lockName).filter((lease) => lease.isLive && kind.excludes(lease.kind))
+function ownLeases({ leases }: LeaseContext, kind: LockKind, key: string): Lease[] {
+  return leases.onKey(key).filter((lease) => lease.isLive && kind.excludes(lease.kind))
 }
 
-async function askWhoHolds(
-  context: LeaseContext,
-  kind: LockKind,
-  lockName: string,
-  isLong: boolean,
-): Promise<WaitDetails> {
+async function askWhoHolds(context: LeaseContext, kind: LockKind, lock: Named, isLong: boolean): Promise<WaitDetails> {
   const deadlineAt = context.clock.now() + ASK_MS
-  const inspection = await inspect(context, kind, lockName, { timeoutMs: ASK_MS })
+  const inspection = await inspect(context, kind, lock, { timeoutMs: ASK_MS })
   const { holders, others = 0, remainingLeaseMs } = inspection.blockers ?? inspection
   const records = isLong ? await recordsOf(context, holders, deadlineAt) : new Map<string, RecordedClient>()
   const all = holders
     .slice(0, MOST_HOLDERS)
-    .map((holder) => knownHolder(lockName, holder, records))
+    .map((holder) => knownHolder(lock.key, holder, records))
     .sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1))
   const [first] = all
   if (!first) return NOT_KNOWN
   const record = records.get(partsOf(first.holder).id)
   const more = holders.length + others > 1 ? ` and ${holders.length + others - 1} more` : ''
-  const heldBy = `held by ${describe(context, lockName, first.holder, remainingLeaseMs, record)}${more}`
+  const heldBy = `held by ${describe(context, lock.key, first.holder, remainingLeaseMs, record)}${more}`
   return { ...NOT_KNOWN, heldBy, holders: all }
 }
 
@@ -99,8 +95,8 @@ async function positionAt({ scripts }: LeaseContext, { key, entry }: QueuePlace)
 }
 
 /** For an error of `lock.unlock()`: that this client holds the lock nevertheless, which stays so. */
-export function stillHeld({ leases }: LeaseContext, lockName: string): string {
-  const own = leases.named(lockName).find((lease) => lease.isLive)
+export function stillHeld({ leases }: LeaseContext, key: string): string {
+  const own = leases.onKey(key).find((lease) => lease.isLive)
   return own ? `. It stays held by this client${detailsOf(own)}` : ''
 }
 
@@ -125,15 +121,15 @@ async function recordsOf(
 }
 
 /** A holder that Redis names. */
-function knownHolder(lockName: string, inKey: Holder, records: ReadonlyMap<string, RecordedClient>): KnownHolder {
+function knownHolder(key: string, inKey: Holder, records: ReadonlyMap<string, RecordedClient>): KnownHolder {
   const { id } = partsOf(inKey.holder)
   const client = openClient(id)
-  const lease = client?.leases.find(lockName, inKey.holder)
+  const lease = client?.leases.find(key, inKey.holder)
   if (lease) return holderOf(lease)
   if (client) return { ...inKey, status: 'responding', ...defined({ client: client.ownInfo() }) }
   const record = records.get(id)
   if (!record) return inKey
-  const hold = holdIn(record, lockName, inKey.holder)
+  const hold = holdIn(record, key, inKey.holder)
   if (!hold) return { ...inKey, client: record.client }
   const { label, heldMs, trace, span } = hold
   return { ...inKey, client: record.client, heldMs: heldMs + record.ageMs, ...defined({ label, trace, span }) }
@@ -156,21 +152,21 @@ function holderOf({ context, kind, holder, count, outermost }: Lease): KnownHold
   }
 }
 
-function holdIn({ holds }: RecordedClient, lockName: string, holder: string) {
-  return holds.find((hold) => hold.lock === lockName && hold.holder === holder)
+function holdIn({ holds }: RecordedClient, key: string, holder: string) {
+  return holds.find((hold) => hold.lock === key && hold.holder === holder)
 }
 
 function describe(
   context: LeaseContext,
-  lockName: string,
+  key: string,
   holder: string,
   remainingLeaseMs: number,
   record: RecordedClient | undefined,
 ): string {
   const client = openClient(partsOf(holder).id)
-  const lease = client?.leases.find(lockName, holder)
+  const lease = client?.leases.find(key, holder)
   if (client && lease) return nameOf(client, context) + detailsOf(lease)
-  const recorded = record && holdIn(record, lockName, holder)
+  const recorded = record && holdIn(record, key, holder)
   if (record && recorded) return processOf(record) + since(recorded.heldMs + record.ageMs, recorded.label)
   const left =
     remainingLeaseMs < Number.POSITIVE_INFINITY
