@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import { getMultiLock, type Hold } from '../../src/index.js'
-import { ClientBench } from '../support/client-bench.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
 
 let bench: ClientBench
 

@@ -15,9 +15,9 @@ import {
 import { Hold } from '../../src/locks/hold.js'
 import { KIND_IDS, KINDS, type KindId } from '../../src/locks/kinds/table.js'
 import { holdDropped } from '../../src/warnings.js'
-import { ClientBench } from '../support/client-bench.js'
-import { turn } from '../support/fake-clock.js'
-import { FakeReplyError } from '../support/fake-redis.js'
+import { ClientBench } from '../support/fakes/client-bench.js'
+import { turn } from '../support/fakes/fake-clock.js'
+import { FakeReplyError } from '../support/fakes/fake-redis.js'
 
 /** What every mapped name contains, and nothing else does. */
 const MARK = '~mapped~'
