@@ -104,7 +104,7 @@ async function sent(
       if (error) throw error
       return reply
     })
-    await waitUntil(() => messages.length > 3 * steps.length, { message: 'all messages arrive' })
+    await waitUntil(() => messages.length > 3 * steps.length, { timeoutMs: 30_000, message: 'all messages arrive' })
     return { replies, messages }
   } finally {
     subscriber.disconnect()
