@@ -12,14 +12,14 @@ interface Emitter {
 }
 
 /** After this many refusals in a row nobody is about to renew the password: about 2 s. */
-const MOST_REFUSALS = 10
+const MAX_REFUSALS = 10
 
 /** Warns when user or password of a client that reconnects are refused again and again. */
 export function warnOfRefusedSignIn(client: Pick<Emitter, 'on'>, warn: (warning: Error) => void): void {
   let refusals = 0
   const count = (error: unknown): void => {
     const isRefused = error instanceof Error && /\b(WRONGPASS|NOAUTH)\b|ERR invalid password/.test(error.message)
-    if (isRefused && ++refusals === MOST_REFUSALS) warn(signInRefused(withoutSecrets(error)))
+    if (isRefused && ++refusals === MAX_REFUSALS) warn(signInRefused(withoutSecrets(error)))
   }
   for (const event of [errorMonitor as unknown as string, 'node error']) client.on(event, count)
   client.on('ready', () => {

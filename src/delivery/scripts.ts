@@ -19,7 +19,7 @@ const LEARN_MS = 1_000
 /** After as many calls of one turn it is clear that there is something to combine. */
 const MAX_ALONE = 64
 /** How often to send again what arrives too late. */
-const MOST_SENDS = 3
+const MAX_SENDS = 3
 
 export interface ScriptHooks {
   /** Once, if Redis refuses keys of different slots although it looked like a single server. */
@@ -346,7 +346,7 @@ export class Scripts {
     const { call, timeoutMs, callers } = batch
     const now = this.#clock.now()
     this.learnTime(call.keys[0] as string, arrivedAt)
-    if (batch.sends++ < MOST_SENDS && now - batch.madeAt < timeoutMs) {
+    if (batch.sends++ < MAX_SENDS && now - batch.madeAt < timeoutMs) {
       for (const { onSent } of callers) onSent?.(now)
       this.#resend(batch)
     } else {

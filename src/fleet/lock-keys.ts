@@ -40,7 +40,7 @@ export interface LockKeys {
 }
 
 /** The most entries of a list that count. */
-const MOST_ENTRIES = 200
+const MAX_ENTRIES = 200
 /** Of Redisson and of Holdfast; Redisson's transactions add one more part. */
 const HOLDER = /^[\w-]{1,64}:-?\d{1,19}(:|$)/
 const COUNT = /^[1-9]\d{0,15}$/
@@ -80,10 +80,10 @@ export function parseLockKeys(key: string, reply: unknown): LockKeys {
     kind,
     exists: found.type !== 'none',
     remainingLeaseMs: held.holders.length === 0 ? 0 : held.remainingLeaseMs,
-    holders: held.holders.slice(0, MOST_ENTRIES),
+    holders: held.holders.slice(0, MAX_ENTRIES),
     queue: found.queue,
     tickets: texts(tickets),
-    isCut: Number(isCut) === 1 || held.holders.length > MOST_ENTRIES,
+    isCut: Number(isCut) === 1 || held.holders.length > MAX_ENTRIES,
   }
 }
 
@@ -178,7 +178,7 @@ function endOf(leftMs: number): number {
 }
 
 function texts(reply: unknown): string[] {
-  return toArray(reply).slice(0, MOST_ENTRIES).map(String)
+  return toArray(reply).slice(0, MAX_ENTRIES).map(String)
 }
 
 function pairs(reply: unknown): Map<string, string> {

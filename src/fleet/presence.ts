@@ -23,8 +23,8 @@ const REFRESH_MS = 1_200_000
  * Most replies per second, and how long they may take together, ms: requests can be forged, and 10,000 holds take 5 ms. The
  * first few count less, because a busy machine may suspend the process in the middle of one.
  */
-const MOST_REPLIES = 20
-const MOST_REPLY_MS = 20
+const MAX_REPLIES = 20
+const MAX_REPLY_MS = 20
 const FIRST_REPLIES = 4
 /** How long the last command of a client may take, ms. */
 const LAST_MS = 1_000
@@ -161,7 +161,7 @@ export class Presence {
       this.#replies = 0
       this.#replyMs = 0
     }
-    return this.#replies >= (this.#replyMs >= MOST_REPLY_MS ? FIRST_REPLIES : MOST_REPLIES)
+    return this.#replies >= (this.#replyMs >= MAX_REPLY_MS ? FIRST_REPLIES : MAX_REPLIES)
   }
 
   /** Anything but a refusal passes, and the next tick, reconnect or request tries again. */

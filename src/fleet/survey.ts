@@ -13,9 +13,9 @@ import { askRecord, type ClientRecord } from './record.js'
 import { Testimony } from './testimony.js'
 
 /** The most clients that are asked about one lock; those in its keys come first. */
-const MOST_ASKED = 1_000
+const MAX_ASKED = 1_000
 /** The most holds, and waits, of one reply. */
-const MOST_STATES = 1_000
+const MAX_STATES = 1_000
 /** How many locks are read together: two commands. */
 export const PAGE = 64
 
@@ -43,21 +43,21 @@ export class Survey {
       this.#inboxes(),
     ])
     const ids = [...new Set([...clientsIn(keys), ...inboxes])]
-    const what = { locks: [key], limit: MOST_STATES }
-    const answers = await askClients(this.#context, ids.slice(0, MOST_ASKED), what, timeoutMs)
+    const what = { locks: [key], limit: MAX_STATES }
+    const answers = await askClients(this.#context, ids.slice(0, MAX_ASKED), what, timeoutMs)
     const testimony = this.#testimony(answers)
     await this.#readRecordsFor([keys], testimony)
     const joined = this.#join(keys, testimony, listeners?.get(key))
     const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, key, testimony, listeners) : joined
     this.dropped += dropped
-    return ids.length > MOST_ASKED ? { ...info, isComplete: false } : info
+    return ids.length > MAX_ASKED ? { ...info, isComplete: false } : info
   }
 
   /** Asks all clients for everything, for `read`. */
   async askAll(timeoutMs: number): Promise<Testimony> {
     const listed = await listInboxes(this.#context.scripts).catch(() => undefined)
     const ids = [this.#context.clientId, ...(listed ?? [])]
-    const answers = await askClients(this.#context, ids, { limit: MOST_STATES }, timeoutMs)
+    const answers = await askClients(this.#context, ids, { limit: MAX_STATES }, timeoutMs)
     return this.#testimony({ ...answers, listed: listed && new Set(listed) })
   }
 

@@ -13,7 +13,7 @@ import type { Lock } from './lock.js'
 import type { Request } from './options.js'
 
 /** One command takes them all, and Redis serves nobody else meanwhile. */
-const MOST_TOGETHER = 1_000
+const MAX_TOGETHER = 1_000
 
 /**
  * Whether one script can take these locks: plain ones, of one client, with keys in one slot or on one server, and not too
@@ -21,7 +21,7 @@ const MOST_TOGETHER = 1_000
  * @throws {SelfDeadlockError} the caller would wait for itself
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
-  if (locks.length < 2 || locks.length > MOST_TOGETHER) return false
+  if (locks.length < 2 || locks.length > MAX_TOGETHER) return false
   const { context, key } = locks[0] as Lock
   const group = context.scripts.groupOf(key)
   return locks.every((lock) => {

@@ -17,9 +17,9 @@ import { NOT_KNOWN } from './reporting/who-holds.js'
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100
 /** The limit of that where locks have no order that all clients share: two that wait for each other do so for this long. */
-const MOST_PATIENCE_MS = 1_000
+const MAX_PATIENCE_MS = 1_000
 /** How many leases in a row may run out while the rest is being taken. */
-const MOST_EXPIRIES = 3
+const MAX_EXPIRIES = 3
 
 /**
  * Several locks as one: all or none. They may be of any kind, and of different clients on different servers.
@@ -96,7 +96,7 @@ class Taking {
       const before = locks[index] as Lock
       return before.key !== lock.key || before.context === lock.context
     })
-    this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MOST_PATIENCE_MS
+    this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MAX_PATIENCE_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
   }
 
@@ -264,7 +264,7 @@ class Taking {
     // A lock that was taken away may be granted the next time; not so if the lease is shorter than it takes to get them all.
     if (reason === 'gone' || reason === 'forced') return
     if (reason !== 'expired' || this.#terms.leaseTimeMs !== undefined) throw error
-    if (++this.#expiries >= MOST_EXPIRIES) throw error
+    if (++this.#expiries >= MAX_EXPIRIES) throw error
   }
 }
 

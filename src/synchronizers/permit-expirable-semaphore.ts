@@ -40,7 +40,7 @@ export interface WithPermitOptions extends PermitOptions, Pick<WithLockOptions<P
 const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
 const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
 /** One script call acquires them all. */
-const MOST_PERMITS = 1_000
+const MAX_PERMITS = 1_000
 /** In upper case, too, as Redisson accepts it. */
 const PERMIT_ID = /^[\da-f]{32}$/i
 
@@ -289,7 +289,7 @@ export class PermitExpirableSemaphore {
   }
 
   #taker(permits = 1): PermitTaker {
-    checkCount('permits', permits, 1, this.name, MOST_PERMITS)
+    checkCount('permits', permits, 1, this.name, MAX_PERMITS)
     return new PermitTaker(this.#context, new PermitKind(this.#context.random, permits), this.name, this.key)
   }
 

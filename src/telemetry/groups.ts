@@ -2,7 +2,7 @@
 export type GroupOf = (lockName: string) => string
 
 /** Each group is a series of its own in every metric. */
-const MOST_GROUPS = 100
+const MAX_GROUPS = 100
 const OTHER = 'other'
 
 /** The groups of lock names, limited in number. */
@@ -19,7 +19,7 @@ export class Groups {
   of(lockName: string): string {
     try {
       const group = String(this.#groupOf(lockName))
-      if (!this.#known.has(group) && this.#known.size >= MOST_GROUPS) return OTHER
+      if (!this.#known.has(group) && this.#known.size >= MAX_GROUPS) return OTHER
       this.#known.add(group)
       return group
     } catch (error) {

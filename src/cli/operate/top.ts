@@ -9,7 +9,7 @@ import type { FleetView, Session } from './view.js'
 /** How often all locks are listed, ms; in between only those with waiters, and those that are shown. */
 const LIST_EVERY_MS = 30_000
 /** How many locks are looked at again in between. */
-const MOST_INSPECTED = 40
+const MAX_INSPECTED = 40
 
 /** `holdfast top`: the contended and the oldest locks, again and again. @returns the exit code */
 export async function top(session: Session): Promise<number> {
@@ -74,7 +74,7 @@ class Sample {
     const shown = sorted([...this.#locks.values()], 'waiters').filter(({ name }) => !contended.has(name))
     const { timeoutMs } = this.#session.options
     const again = await Promise.all(
-      shown.slice(0, MOST_INSPECTED).map(async ({ name }) => await this.#fleet.inspect(name, { timeoutMs })),
+      shown.slice(0, MAX_INSPECTED).map(async ({ name }) => await this.#fleet.inspect(name, { timeoutMs })),
     )
     for (const lock of again) {
       if (lock.holders.length + lock.waiters.length > 0) this.#locks.set(lock.name, lock)

@@ -9,7 +9,7 @@ import type { FleetOptions } from './options.js'
 /** How long Redis may take to begin, ms. */
 const START_MS = 5_000
 /** The longest line that is read, as Redis writes it. */
-const MOST_LINE = 1_000_000
+const MAX_LINE = 1_000_000
 
 /**
  * Finds out from which addresses holders of a lock are renewed, by the MONITOR of the server that has it.
@@ -94,7 +94,7 @@ export class RenewalReader {
     const lines = (this.#rest + text).split('\r\n')
     this.#rest = lines.pop() ?? ''
     // The rest of a line that is too long is added to something that is no line.
-    if (this.#rest.length > MOST_LINE) this.#rest = '…'
+    if (this.#rest.length > MAX_LINE) this.#rest = '…'
     for (const line of lines) this.#readLine(line)
   }
 

@@ -5,7 +5,7 @@ import { counted, grouped, type Terminal } from '../terminal.js'
 import { clientOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount, word } from './describe.js'
 import type { Session } from './view.js'
 
-const MOST_WAITERS = 50
+const MAX_WAITERS = 50
 
 /** `holdfast who`: everything that is known of a lock. @returns the exit code: 0 held, 1 free */
 export async function who(session: Session): Promise<number> {
@@ -76,9 +76,9 @@ function waiterLines(lock: LockInfo, terminal: Terminal): string[] {
   const others = counted(otherListeners, 'other process', 'other processes')
   return [
     `  waiting: ${waitingCount(lock)}`,
-    ...waiters.slice(0, MOST_WAITERS).map((waiter, index) => waiterLine(waiter, index, terminal)),
-    ...(waiters.length > MOST_WAITERS
-      ? [`    and ${grouped(waiters.length - MOST_WAITERS)} more: --json has all`]
+    ...waiters.slice(0, MAX_WAITERS).map((waiter, index) => waiterLine(waiter, index, terminal)),
+    ...(waiters.length > MAX_WAITERS
+      ? [`    and ${grouped(waiters.length - MAX_WAITERS)} more: --json has all`]
       : []),
     ...(otherListeners > 0 ? [`    ${others} (Redisson, or an older Holdfast)`] : []),
     ...(isComplete ? [] : [INCOMPLETE]),

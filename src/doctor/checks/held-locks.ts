@@ -10,12 +10,12 @@ import { type LockSample, SAMPLE_MS } from '../lock-sample.js'
 import type { DeploymentUnderTest } from '../target.js'
 
 /** How many locks a message names. */
-const MOST_NAMED = 3
+const MAX_NAMED = 3
 /** The longest text of others in a message. */
-const MOST_TEXT = 80
+const MAX_TEXT = 80
 const LONG_HOLD_MS = 3_600_000
 /** How many locks are looked at again. */
-const MOST_CONFIRMED = 20
+const MAX_CONFIRMED = 20
 
 export const heldLockChecks: readonly Check[] = [
   {
@@ -103,7 +103,7 @@ interface DeadWaiters {
 /** Looks twice: a client that waits for the first time joins the queue a moment before it listens. */
 async function deadWaiters(locks: readonly LockInfo[], deployment: DeploymentUnderTest): Promise<DeadWaiters[]> {
   const first = await deadIn(locks, deployment)
-  const names = first.slice(0, MOST_CONFIRMED).map(({ name }) => name)
+  const names = first.slice(0, MAX_CONFIRMED).map(({ name }) => name)
   const again = await Promise.all(names.map(async (name) => await deployment.client.fleet.inspect(name)))
   const second = await deadIn(again, deployment)
   return second.map(({ name, waiters }) => {
@@ -165,10 +165,10 @@ function whoOf({ client, holder = 'a client that does not describe itself' }: Ho
 }
 
 function listed(texts: readonly string[]): string {
-  const more = texts.length - MOST_NAMED
-  return `${texts.slice(0, MOST_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  const more = texts.length - MAX_NAMED
+  return `${texts.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 function shown(text: string): string {
-  return text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
 }

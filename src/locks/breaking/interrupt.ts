@@ -59,7 +59,7 @@ const MAX_QUARANTINE_MS = 60_000
 const MARGIN_MS = 500
 /** Between two looks at the lock, ms. */
 const LEAST_PAUSE_MS = 2
-const MOST_PAUSE_MS = 100
+const MAX_PAUSE_MS = 100
 /** As in Redisson, also that of a write lock. */
 const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,18}(:write)?$/
 const MAX_TEXT = 1_024
@@ -151,7 +151,7 @@ async function hasLeft(
   endsAt: number,
 ): Promise<boolean> {
   const { clock } = context
-  for (let pauseMs = LEAST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS)) {
+  for (let pauseMs = LEAST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     if (!(await mayHold(context, kind, lock, holder))) return true
     if (clock.now() >= endsAt) return false
     await sleep(pauseMs, { clock })

@@ -16,7 +16,7 @@ import type { AcquireRequest, Inspection, LockKind, Nesting } from './lock-kind.
 import { PlainKind, remaining } from './plain.js'
 
 /** One command takes them all, and Redis serves nobody else meanwhile. */
-const MOST_VALUES = 500
+const MAX_VALUES = 500
 
 /**
  * Several values of one group, all or none, in one hash and one command: Redisson's `RedissonFasterMultiLock`. Each
@@ -96,8 +96,8 @@ function digests(group: string, values: readonly string[]): string[] {
   if (!Array.isArray(values) || values.length === 0) {
     throw new ConfigError('values', values, 'an array of at least one string', { lockName: group })
   }
-  if (values.length > MOST_VALUES) {
-    throw new ConfigError('values', undefined, `at most ${MOST_VALUES} values`, { lockName: group })
+  if (values.length > MAX_VALUES) {
+    throw new ConfigError('values', undefined, `at most ${MAX_VALUES} values`, { lockName: group })
   }
   return values.map((value, index) => {
     if (typeof value !== 'string' || !value.isWellFormed()) {

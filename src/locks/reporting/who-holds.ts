@@ -27,9 +27,9 @@ const ASK_MS = 250
 /** From which wait on it is worth another round trip to name the holder's process, ms. */
 const WORTH_NAMING_MS = 1_000
 /** A read lock may have any number of holders. */
-const MOST_HOLDERS = 100
+const MAX_HOLDERS = 100
 /** The records of so many clients are read. */
-const MOST_NAMED = 8
+const MAX_NAMED = 8
 
 /**
  * Says who holds a lock, for a call that has waited for it. What this client holds it knows; otherwise Redis is asked once,
@@ -60,7 +60,7 @@ export async function whoHolds(
 
 /** What this client itself holds of a lock that a call waits for. */
 export function ownHolders(context: LeaseContext, kind: LockKind, key: string): KnownHolder[] {
-  return ownLeases(context, kind, key).slice(0, MOST_HOLDERS).map(holderOf)
+  return ownLeases(context, kind, key).slice(0, MAX_HOLDERS).map(holderOf)
 }
 
 function ownLeases({ leases }: LeaseContext, kind: LockKind, key: string): Lease[] {
@@ -73,7 +73,7 @@ async function askWhoHolds(context: LeaseContext, kind: LockKind, lock: Named, i
   const { holders, others = 0, remainingLeaseMs } = inspection.blockers ?? inspection
   const records = isLong ? await recordsOf(context, holders, deadlineAt) : new Map<string, RecordedClient>()
   const all = holders
-    .slice(0, MOST_HOLDERS)
+    .slice(0, MAX_HOLDERS)
     .map((holder) => knownHolder(lock.key, holder, records))
     .sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1))
   const [first] = all
@@ -107,7 +107,7 @@ async function recordsOf(
   deadlineAt: number,
 ): Promise<Map<string, RecordedClient>> {
   const ids = [...new Set(holders.map(({ holder }) => partsOf(holder).id))]
-  const strangers = ids.filter((id) => isMarked(id) && !openClient(id)).slice(0, MOST_NAMED)
+  const strangers = ids.filter((id) => isMarked(id) && !openClient(id)).slice(0, MAX_NAMED)
   const timeoutMs = Math.max(1, deadlineAt - context.clock.now())
   const records = new Map<string, RecordedClient>()
   await Promise.all(

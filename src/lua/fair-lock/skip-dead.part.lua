@@ -1,7 +1,7 @@
 -- include fair-lock/shorten-deadlines
 
 -- How many dead waiters one call removes at most: Redis serves nobody else meanwhile.
-local MOST_SKIPPED = 50
+local MAX_SKIPPED = 50
 
 -- Removes dead waiters from the head of the queue, up to `holder` or the first that may be alive. That one is woken
 -- again, in case it missed the message, and has 5 s to ask, or 1 s if it is not subscribed.
@@ -10,7 +10,7 @@ local MOST_SKIPPED = 50
 local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
   local hasShortened = false
   local first = redis.call('lindex', queue, 0)
-  for _ = 1, MOST_SKIPPED do
+  for _ = 1, MAX_SKIPPED do
     if not first or first == holder then
       return first
     end

@@ -1,9 +1,9 @@
 -- The most entries of each kind in a reply, and the longest text of an entry, in bytes.
-local MOST_ENTRIES = 200
-local MOST_BYTES = 256
+local MAX_ENTRIES = 200
+local MAX_BYTES = 256
 
 local function cut(text)
-  return string.sub(text, 1, MOST_BYTES)
+  return string.sub(text, 1, MAX_BYTES)
 end
 
 -- What a command replied; nil if it was refused, or the key holds something else.

@@ -2,7 +2,7 @@
 -- include fleet/entries
 
 -- How many holds of readers one call looks at, at most: Redis serves nobody else meanwhile.
-local MOST_READ = 400
+local MAX_READ = 400
 
 -- Whether a field is a reader of which no hold is left, and how many holds it looked at.
 local function hasStoppedReading(mode, prefix, field, count)
@@ -16,16 +16,16 @@ end
 -- The fields of a lock and their values, as many as one call looks at, the mode first, and without readers of whom no hold
 -- is left. Also returns whether that is all.
 local function fieldsOf(lock, mode, prefix)
-  local fields, most, looks, cursor = {}, 6 * MOST_ENTRIES, 0, ''
+  local fields, most, looks, cursor = {}, 6 * MAX_ENTRIES, 0, ''
   if mode then
     fields = { 'mode', cut(mode) }
-    most = 2 * MOST_ENTRIES + 4
+    most = 2 * MAX_ENTRIES + 4
   end
   while cursor ~= '0' do
     local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 100)
     cursor = page[1]
     for n = 1, #page[2], 2 do
-      if #fields >= most or looks > MOST_READ then
+      if #fields >= most or looks > MAX_READ then
         return fields, false
       end
       local hasStopped, read = hasStoppedReading(mode, prefix, page[2][n], page[2][n + 1])

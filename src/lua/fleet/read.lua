@@ -25,17 +25,17 @@ if kind == 'string' then
 elseif kind == 'hash' then
   local mode = redis.call('hget', KEYS[1], 'mode')
   isCut = 1
-  if hasMode(mode) or redis.call('hlen', KEYS[1]) <= 3 * MOST_ENTRIES then
+  if hasMode(mode) or redis.call('hlen', KEYS[1]) <= 3 * MAX_ENTRIES then
     local found, isAll = fieldsOf(KEYS[1], mode, ARGV[1])
     fields = found
     isCut = isAll and 0 or 1
   end
 end
 
-local waiting = entriesOf(redis.pcall('lrange', KEYS[2], 0, MOST_ENTRIES))
-local tickets = entriesOf(redis.pcall('lrange', KEYS[3], 0, MOST_ENTRIES))
-local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MOST_ENTRIES, 'withscores')) or {}
-for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
+local waiting = entriesOf(redis.pcall('lrange', KEYS[2], 0, MAX_ENTRIES))
+local tickets = entriesOf(redis.pcall('lrange', KEYS[3], 0, MAX_ENTRIES))
+local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MAX_ENTRIES, 'withscores')) or {}
+for n = 1, math.min(#scored, 2 * MAX_ENTRIES), 2 do
   -- Redisson's "never"
   local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
   if not ends or ends > now then
@@ -43,7 +43,7 @@ for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
     table.insert(permits, ends and ends - now or -1)
   end
 end
-if #waiting > MOST_ENTRIES or #tickets > MOST_ENTRIES or #scored > 2 * MOST_ENTRIES then
+if #waiting > MAX_ENTRIES or #tickets > MAX_ENTRIES or #scored > 2 * MAX_ENTRIES then
   isCut = 1
 end
 local hasToken, hasGeneration = redis.call('exists', KEYS[4]), redis.call('exists', KEYS[6])

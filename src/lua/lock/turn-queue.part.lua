@@ -4,7 +4,7 @@
 -- protected: a user without rights to it can use the lock all the same.
 
 -- Holdfast never makes the list longer than this.
-local MOST_TICKETS = 4096
+local MAX_TICKETS = 4096
 -- What one call processes at most: Redis serves nobody else meanwhile. Clients that poll process the rest.
 local TICKETS_PER_CALL = 128
 
@@ -48,7 +48,7 @@ local function joinTurnQueue(turnQueue, ticket, ttl)
   if redis.pcall('lpos', turnQueue, ticket) == false then
     local length = redis.pcall('rpush', turnQueue, ticket)
     -- somebody else filled the list, and each command on it would take long
-    if type(length) == 'number' and length > MOST_TICKETS then
+    if type(length) == 'number' and length > MAX_TICKETS then
       redis.pcall('del', turnQueue)
       redis.pcall('rpush', turnQueue, ticket)
     end

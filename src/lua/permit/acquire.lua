@@ -12,7 +12,7 @@
 -- include numbers/integer-at
 -- include permit/reclaim
 local expires = now + tonumber(ARGV[1])
-reclaim(KEYS[1], KEYS[2], ARGV[2], 0, math.max(MOST_RECLAIMED, #ARGV - 2))
+reclaim(KEYS[1], KEYS[2], ARGV[2], 0, math.max(MAX_RECLAIMED, #ARGV - 2))
 -- In a repeat, permits that were given back since the first copy stay given back, and no lease is shortened.
 local isRepeat, ids, held = false, {}, {}
 for n = 1, #ARGV - 2 do

@@ -9,7 +9,7 @@
 -- include numbers/to-integer
 -- include numbers/integer-at
 -- include permit/reclaim
-reclaim(KEYS[1], KEYS[2], ARGV[1], 0, MOST_RECLAIMED)
+reclaim(KEYS[1], KEYS[2], ARGV[1], 0, MAX_RECLAIMED)
 local expired = redis.call('zcount', KEYS[2], 0, now)
 local found = { integerAt(KEYS[1]) + expired, redis.call('zcard', KEYS[2]) - expired }
 for n = 2, #ARGV do

@@ -2,7 +2,7 @@
 -- include semaphore/announce-permits
 
 -- How many expired permits one call gives back, unless it needs more: Redis serves nobody else meanwhile.
-local MOST_RECLAIMED = 200
+local MAX_RECLAIMED = 200
 
 -- Gives back `most` permits at most whose leases have ended, the earliest first, and `more`, and notifies waiters if any
 -- are available then. Returns how many connections received it, -1 if publishing was refused.

@@ -17,7 +17,7 @@ end
 if #permits > 0 then
   released = redis.call('zrem', KEYS[2], unpack(permits))
 end
-local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MOST_RECLAIMED)
+local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MAX_RECLAIMED)
 if held < #ARGV - 1 then
   return nil
 end

@@ -14,7 +14,7 @@
 -- include numbers/integer-at
 -- include permit/reclaim
 return runOnce(KEYS[3], ARGV[3], ARGV[4], function()
-  reclaim(KEYS[1], KEYS[2], ARGV[2], 0, MOST_RECLAIMED)
+  reclaim(KEYS[1], KEYS[2], ARGV[2], 0, MAX_RECLAIMED)
   local available = integerAt(KEYS[1])
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
   if redis.call('exists', KEYS[1]) == 1 and missing == 0 then

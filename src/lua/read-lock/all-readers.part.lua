@@ -22,10 +22,10 @@ local function longestReadOfAll(lock, prefix, except, left)
     for n = 1, #page[2], 2 do
       local reader, count = page[2][n], page[2][n + 1]
       if isReader(reader, count, except) then
-        if looks >= MOST_LOOKS or looks > 16 and longest >= enough then
+        if looks >= MAX_LOOKS or looks > 16 and longest >= enough then
           return longest, longest < 0 and #dead > 0 and 'dead' or 'some', dead
         end
-        local lasts, read = longestRead(prefix, reader, count, FOREVER, MOST_LOOKS)
+        local lasts, read = longestRead(prefix, reader, count, FOREVER, MAX_LOOKS)
         looks = looks + read
         longest = math.max(longest, lasts)
         if lasts < 0 and read == holdCount(count) then

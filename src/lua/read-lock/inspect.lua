@@ -37,7 +37,7 @@ end
 if cursor ~= '' then
   found[2] = cursor
 end
-while cursor ~= '' and looks < MOST_LOOKS do
+while cursor ~= '' and looks < MAX_LOOKS do
   local page = redis.call('hscan', KEYS[1], cursor, 'count', 50)
   cursor = page[1]
   found[2] = cursor

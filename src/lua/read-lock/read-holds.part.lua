@@ -5,9 +5,9 @@ end
 
 -- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
 -- written, would keep Redis busy for minutes.
-local MOST_HOLDS = 10000
+local MAX_HOLDS = 10000
 -- How many holds one call looks at, or deletes, at most: Redis serves nobody else meanwhile.
-local MOST_LOOKS = 100
+local MAX_LOOKS = 100
 -- How many holds of a reader have the lease of the reader, at least. Holds are deleted from the last one down, so the
 -- first ones are enough.
 local LEASED_HOLDS = 20
@@ -15,7 +15,7 @@ local LEASED_HOLDS = 20
 -- The hold count that a field of the lock spells; 0 if it spells none.
 local function holdCount(text)
   local count = tonumber(text) or 0
-  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+  return count >= 1 and count <= MAX_HOLDS and math.floor(count) or 0
 end
 
 -- How long the longest of a reader's holds lasts, ms; below 0 if none is left. Stops at one that lasts `enough`, and

@@ -15,11 +15,11 @@ local before = redis.call('hget', KEYS[1], holder)
 if not before or not isReading(ARGV[4], holder, before) then
   return 0
 end
-if count > MOST_HOLDS then
-  return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
+if count > MAX_HOLDS then
+  return redis.error_reply('ERR one reader can hold a lock ' .. MAX_HOLDS .. ' times at most')
 end
 -- DEL first, which a Redis without memory never refuses: so a count can always be lowered
-for index = count + 1, math.min(holdCount(before), count + MOST_LOOKS) do
+for index = count + 1, math.min(holdCount(before), count + MAX_LOOKS) do
   local KEYS = { readHold(ARGV[4], holder, index) }
   redis.call('del', KEYS[1])
 end
