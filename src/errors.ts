@@ -98,7 +98,7 @@ export class LeaseLostError extends LockError {
     const about = label === undefined ? '' : ` (label ${quote(label)})`
     const why =
       reason === 'expired' && leaseTimeMs !== undefined
-        ? `its lease of ${leaseTimeMs} ms (leaseTimeMs) ended, which nothing renews`
+        ? `its fixed lease of ${leaseTimeMs} ms (leaseTimeMs) ended`
         : reason === 'forced' && by !== undefined
           ? forcedBy(by, note)
           : LOSS[reason]

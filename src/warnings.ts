@@ -77,7 +77,7 @@ export function severalServers(): Error {
 
 export function closedBesideHandler(signal: string): Error {
   const message =
-    `The client closes on ${signal}, and what other handlers of ${signal} let finish can take no more locks: pass ` +
+    `The client closes on ${signal}, so work that other ${signal} handlers are finishing can no longer take locks: pass ` +
     '`before` to closeOnSignals, a function that resolves when that is finished'
   return clientWarning('CLOSED_BESIDE_HANDLER', message)
 }

@@ -426,7 +426,7 @@ function whenTooLate(reply: unknown): number | undefined {
   return Number.isSafeInteger(arrivedAt) ? arrivedAt : undefined
 }
 
-/** A Redis client that throws rejects, too. */
+/** Turns a synchronous throw of the Redis client into a rejection. */
 function callSafely<T>(call: () => Promise<T>): Promise<T> {
   try {
     return call()

@@ -187,7 +187,7 @@ function hasNoChain({ status, chain }: WaiterInfo): boolean {
   return status === 'responding' && chain.length === 0
 }
 
-/** Of a hold that was taken during the wait, the wait is no part. */
+/** A wait cannot block a hold that was taken after it began. */
 function isOlder({ holder }: Hold, { waitedMs = 0 }: WaiterInfo): boolean {
   return (holder.heldMs ?? 0) >= waitedMs
 }

@@ -21,11 +21,11 @@ export interface StateRequest {
   readonly reply: string
   /** Only these locks; undefined: all. */
   readonly locks?: readonly string[] | undefined
-  /** At most so many holds, and waits. */
+  /** Maximum number of holds, and of waits, in the reply. */
   readonly limit: number
 }
 
-/** What a client says of one of its holds. */
+/** A hold as its client reports it. */
 export interface HoldState {
   readonly lock: string
   readonly holder: string

@@ -19,7 +19,7 @@ const MAX_STATES = 1_000
 /** How many locks are read together: two commands. */
 export const PAGE = 64
 
-/** What one client finds out about the locks of all: from keys, from channels, and from the clients. */
+/** Collects the state of every client's locks from keys, channels and client replies. */
 export class Survey {
   readonly #context: LeaseContext
   readonly #ownInfo: () => ClientInfo | undefined

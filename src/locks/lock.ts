@@ -22,7 +22,7 @@ import { observeRequest, reportGranted, settled } from './reporting/observation.
 import { waitBegan } from './reporting/waiting-calls.js'
 import { ownHolders, type QueuePlace, stillHeld, whoHolds } from './reporting/who-holds.js'
 
-/** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
+/** The caller's own hold on this lock: one to re-enter, or the write it reads inside of. */
 interface Place {
   readonly reentered?: Lease
   /** How many hand-offs that lease had been through. */

@@ -211,7 +211,7 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Changes when the lease of a permit ends, be it sooner or later. Holds of this process are not updated: use it for
+   * Sets a new end for a permit's lease, earlier or later. Holds of this process are not updated: use it for
    * permits of other processes.
    * @param leaseTimeMs  from now, ms; at least 10
    * @returns false if nobody holds it, or this is not the id of a permit

@@ -23,7 +23,7 @@ export class Groups {
       this.#known.add(group)
       return group
     } catch (error) {
-      // Thrown on, it would end the process: a subscriber of a channel has no caller.
+      // Rethrowing would end the process: a channel subscriber has no caller.
       if (!this.#hasFailed) process.emitWarning(error instanceof Error ? error : String(error))
       this.#hasFailed = true
       return OTHER

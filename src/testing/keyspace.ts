@@ -150,7 +150,7 @@ export class Keyspace {
     return true
   }
 
-  /** The instant that is so many ms from now. */
+  /** The time `ms` from now. */
   deadline(ms: bigint, command: string): number {
     if (ms > MOST - BigInt(this.now)) throw new ReplyError(`ERR invalid expire time in '${command}' command`)
     return this.now + Number(ms)

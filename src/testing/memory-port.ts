@@ -17,7 +17,7 @@ export interface Fault {
   readonly failsWith?: string | undefined
   /** Redis replies with this error, and does nothing. */
   readonly errorReply?: string | undefined
-  /** The connection breaks after the command ran; so much later the Redis client is back and sends it again, ms. */
+  /** The connection breaks after the command has run; the client reconnects and resends it after this many ms. */
   readonly resentMs?: number | undefined
 }
 

@@ -86,7 +86,7 @@ const OTHER_NAMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['redis', ['client']],
 ])
 
-/** What an option that a call does not know is called there, if that can be told: most lack only their unit. */
+/** The option that was probably meant; most misspellings lack only the `Ms`. */
 function nameHere(key: string, known: object): string | undefined {
   const isKnown = (name: string): boolean => Object.hasOwn(known, name)
   return isKnown(`${key}Ms`) ? `${key}Ms` : OTHER_NAMES.get(key)?.find(isKnown)

@@ -17,7 +17,7 @@ export interface WakeUpSource {
 
 /** The result of an attempt that was not granted. */
 export interface Refusal {
-  /** What is left of the present lease, ms; below 0: it has no end. */
+  /** Remaining lease, ms; negative: no expiry. */
   readonly heldForMs: number
   /** The place of this client in the turn queue, if the release is known to notify the first client. */
   readonly place?: 'first' | 'behind' | undefined

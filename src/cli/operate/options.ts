@@ -9,7 +9,7 @@ export type Sort = (typeof SORTS)[number]
 
 const COMMON = ['redis', 'config', 'json', 'timeout', 'no-color', 'help'] as const
 
-/** Of each command what it is about, and its own options. */
+/** The argument and the own options of each command. */
 const COMMANDS = {
   ls: { subject: 'pattern', options: ['contended', 'older-than', 'sort'] },
   who: { subject: 'lock', options: ['stack', 'trace'] },

@@ -77,9 +77,7 @@ function waiterLines(lock: LockInfo, terminal: Terminal): string[] {
   return [
     `  waiting: ${waitingCount(lock)}`,
     ...waiters.slice(0, MAX_WAITERS).map((waiter, index) => waiterLine(waiter, index, terminal)),
-    ...(waiters.length > MAX_WAITERS
-      ? [`    and ${grouped(waiters.length - MAX_WAITERS)} more: --json has all`]
-      : []),
+    ...(waiters.length > MAX_WAITERS ? [`    and ${grouped(waiters.length - MAX_WAITERS)} more: --json has all`] : []),
     ...(otherListeners > 0 ? [`    ${others} (Redisson, or an older Holdfast)`] : []),
     ...(isComplete ? [] : [INCOMPLETE]),
   ]

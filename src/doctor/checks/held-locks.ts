@@ -31,7 +31,7 @@ export const heldLockChecks: readonly Check[] = [
       const named = endless.map(({ name, holders }) => `${shown(name)} (${shown(holders[0]?.holder ?? '')})`)
       return problem(
         `without a TTL: ${listed(named)}, of ${scopeOf(sample)}`,
-        `PEXPIRE ${shown(first.name)} 30000: a holder that is alive renews it, and else it is free in 30 s`,
+        `PEXPIRE ${shown(first.name)} 30000: a live holder renews it; otherwise it expires in 30 s`,
       )
     }),
   },

@@ -15,7 +15,7 @@ interface LostLease {
   readonly key: string
   readonly holder: string
   readonly grantedAt: number
-  /** Of its holds that are not lost. */
+  /** Number of its live holds. */
   readonly count: number
   releaseInBackground(): void
 }

@@ -43,7 +43,7 @@ interface Order {
   readonly mark: ForcedMark
   readonly anyway: boolean
   readonly quarantineMs: number
-  /** Of this client: has the lock during the quarantine. Undefined: there is none. */
+  /** This client's holder that keeps the lock during the quarantine; undefined without one. */
   readonly heir: string | undefined
 }
 

@@ -1,6 +1,6 @@
 // The holds that a client has lost in the last hour.
 const PERIOD_MS = 3_600_000
-/** So many are remembered. */
+/** Maximum number of losses to remember. */
 const MOST = 1_000
 
 /** When this client has lost holds, for those who ask it. */

@@ -24,11 +24,11 @@ export const NOT_KNOWN: WaitDetails = { heldBy: undefined, holders: [], position
 
 /** How long Redis may take to say who holds a lock, ms: it is asked when the caller has waited long enough. */
 const ASK_MS = 250
-/** From which wait on it is worth another round trip to name the holder's process, ms. */
+/** Shortest wait for which naming the holder's process is worth a round trip, ms. */
 const WORTH_NAMING_MS = 1_000
 /** A read lock may have any number of holders. */
 const MAX_HOLDERS = 100
-/** The records of so many clients are read. */
+/** Maximum number of client records to read. */
 const MAX_NAMED = 8
 
 /**
@@ -183,7 +183,7 @@ function partsOf(holder: string): { id: string; owner: string } {
   return { id, owner }
 }
 
-/** Somebody of whom nothing but the holder is known. */
+/** Describes a holder whose client is unknown. */
 function strangerOf(holder: string): string {
   const { id, owner } = partsOf(holder)
   if (id === '') return `holder ${quoted(holder)}`
