@@ -237,7 +237,7 @@ describe('holdfast run', () => {
       assert.equal(child.stdout, 'up\nSIGTERM\n')
       assert.match(
         child.stderr,
-        /^holdfast: Lock "a" \(label ".*"\) is no longer held by \S+: its lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
+        /^holdfast: Lock "a" \(label ".*"\) is no longer held by \S+: its fixed lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
       )
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
@@ -411,7 +411,7 @@ describe('holdfast run', () => {
       await mortal.kill()
       await prints(child, 'SIGTERM')
       assert.equal(await exitCode(child), 76)
-      assert.match(child.stderr, /its lease of 2000 ms \(leaseTimeMs\) ended/)
+      assert.match(child.stderr, /its fixed lease of 2000 ms \(leaseTimeMs\) ended/)
     })
 
     it('unreachable at the release gives a warning and the exit code of the program', async () => {

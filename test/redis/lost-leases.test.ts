@@ -23,7 +23,7 @@ describe('the loss of a hold with a lease of its own', () => {
     }
     const error = await lossOf(refundTheOrder())
     assert.deepEqual([error.reason, error.leaseTimeMs, error.label], ['expired', 30, 'refund'])
-    const said = /^Lock "a" \(label "refund"\) is no longer held by \S+: its lease of 30 ms \(leaseTimeMs\) ended/
+    const said = /^Lock "a" \(label "refund"\) is no longer held by \S+: its fixed lease of 30 ms \(leaseTimeMs\) ended/
     assert.match(error.message, said)
     const [, ran] = /The function ran for (\d+) ms$/.exec(error.message) ?? []
     assert(Number(ran) >= 119, error.message)
@@ -40,7 +40,7 @@ describe('the loss of a hold with a lease of its own', () => {
       })
     }
     const error = await lossOf(refundTheOrder())
-    assert.match(error.message, /its lease of 30 ms .*The function ran for \d+ ms$/)
+    assert.match(error.message, /its fixed lease of 30 ms .*The function ran for \d+ ms$/)
     assert.match(error.stack ?? '', /at async refundTheOrder .*lost-leases\.test/)
   })
 
