@@ -33,7 +33,10 @@ export interface ClientOptions {
    * `fairLockWaitTimeout`: use the same value on both sides.
    */
   fairLockWaitTimeoutMs?: number | undefined
-  /** Maps names in the program to keys in Redis, which nothing outside Redis shows. Default: they are the same. Redisson's option of the same name. */
+  /**
+   * Maps names in the program to keys in Redis, which nothing outside Redis shows. Default: they are the same. Redisson's
+   * option of the same name.
+   */
   nameMapper?: NameMapper | undefined
   /** How long to wait for the reply to one command, ms. Default 3 000. Redisson's `timeout`. */
   commandTimeoutMs?: number | undefined

@@ -60,12 +60,19 @@ const LOSS: Record<LossReason, string> = {
   closed: 'the client was closed',
 }
 
+/** Who broke a lock with `forceUnlock({ holder })`. */
+export interface ForcedBy {
+  /** The `by` of that call; default `user@host` of its process. */
+  readonly by: string
+  /** The `reason` of that call. */
+  readonly reason: string | undefined
+}
+
 /** What is known of a loss besides its reason. */
 export interface LossDetails {
   readonly label?: string | undefined
   readonly leaseTimeMs?: number | undefined
-  readonly by?: string | undefined
-  readonly note?: string | undefined
+  readonly forced?: ForcedBy | undefined
 }
 
 /** The lock was held and no longer is. Also the reason of the hold's `signal`. */
@@ -79,10 +86,8 @@ export class LeaseLostError extends LockError {
   readonly label: string | undefined
   /** The lease of its own that the hold had, ms. */
   readonly leaseTimeMs: number | undefined
-  /** Who broke the lock with `forceUnlock({ holder })`. Undefined: nobody, or it is not known. */
-  readonly by: string | undefined
-  /** The `reason` that they gave. */
-  readonly note: string | undefined
+  /** Who broke the lock with `forceUnlock({ holder })`, and why. Undefined: nobody, or it is not known. */
+  readonly forced: ForcedBy | undefined
   #isRunKnown = false
 
   /** @param noun  what has this name, at the beginning of a sentence */
@@ -92,15 +97,15 @@ export class LeaseLostError extends LockError {
     reason: LossReason,
     noun = 'Lock',
     parts: readonly LeaseLostError[] = [],
-    { label, leaseTimeMs, by, note }: LossDetails = {},
+    { label, leaseTimeMs, forced }: LossDetails = {},
   ) {
     const lost = parts.map((part) => `${quote(part.lockName ?? '')} of ${part.holder}`).join(', ')
     const about = label === undefined ? '' : ` (label ${quote(label)})`
     const why =
       reason === 'expired' && leaseTimeMs !== undefined
         ? `its fixed lease of ${leaseTimeMs} ms (leaseTimeMs) ended`
-        : reason === 'forced' && by !== undefined
-          ? forcedBy(by, note)
+        : reason === 'forced' && forced !== undefined
+          ? describeForced(forced)
           : LOSS[reason]
     super(
       `${noun} ${quote(lockName)}${about} is no longer held by ${holder}: ${lost && `it lost ${lost}: `}${why}. ` +
@@ -112,15 +117,14 @@ export class LeaseLostError extends LockError {
     this.parts = parts
     this.label = label
     this.leaseTimeMs = leaseTimeMs
-    this.by = by
-    this.note = note
+    this.forced = forced
   }
 
   /** @internal Redis no longer had the holder: this is why. */
-  explain(by: string, note: string | undefined): void {
-    if (this.by !== undefined) return
-    Object.assign(this, { by, note })
-    this.message += `. It was ${forcedBy(by, note)}`
+  explain(forced: ForcedBy): void {
+    if (this.forced !== undefined) return
+    Object.assign(this, { forced })
+    this.message += `. It was ${describeForced(forced)}`
   }
 
   /**
@@ -383,8 +387,8 @@ export function notImported(path: string, name: string, cause: unknown): ConfigE
   return new ConfigError(path, undefined, `the package ${name} ${allowed}`, { cause })
 }
 
-function forcedBy(by: string, note: string | undefined): string {
-  return `forced by ${quote(by)}${note === undefined ? '' : `, because of ${quote(note)}`}`
+function describeForced({ by, reason }: ForcedBy): string {
+  return `forced by ${quote(by)}${reason === undefined ? '' : `, because of ${quote(reason)}`}`
 }
 
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */

@@ -12,6 +12,7 @@ export {
   LeaseLostError,
   LockError,
   type LockErrorCode,
+  type ForcedBy,
   type LossReason,
   NotDurableError,
   NotHeldError,

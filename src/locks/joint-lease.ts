@@ -108,8 +108,8 @@ export class JointLease implements HeldLease {
 
   /** @param lost  the losses of its members */
   #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
-    const forced = lost.find(({ by }) => by !== undefined)
-    const error = hold.end(reason, lost, forced && { by: forced.by, note: forced.note })
+    const forced = lost.find(({ forced }) => forced)?.forced
+    const error = hold.end(reason, lost, { forced })
     if (error) {
       this.context.emit('lost', { hold: hold.callerHold, error })
       holdEnded(hold, 'lost', error)

@@ -410,6 +410,6 @@ export class Lease implements Watched, HeldLease {
     } else {
       this.context.watchdog.threadClient?.watch(this)
     }
-    return hold.end(how, undefined, how === 'released' ? undefined : { leaseTimeMs, ...this.#gracefulEnd?.forced })
+    return hold.end(how, undefined, how === 'released' ? undefined : { leaseTimeMs, forced: this.#gracefulEnd?.forced })
   }
 }

@@ -224,7 +224,7 @@ class Stopping {
     if (!(reason instanceof LeaseLostError) || reason.reason !== 'forced') return false
     // In a scope, `lock.unlock()` of another task may have ended it.
     if (this.#isOver || this.#process.isClosed || this.#hold.hold.isUnlocked) return false
-    this.#graceEndsAt ??= now + Number(reason.by)
+    this.#graceEndsAt ??= now + Number(reason.forced?.by)
     return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
   }
 

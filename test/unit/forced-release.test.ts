@@ -72,11 +72,11 @@ describe('a holder that an operator interrupts', () => {
     const forcing = force(held as Hold)
     await clock.advance(100)
     assert.equal(aborted?.reason, 'forced')
-    assert.deepEqual([aborted?.by, aborted?.note], ['ops@laptop', 'INC-4711'])
+    assert.deepEqual(aborted?.forced, ORDER)
     assert.match(aborted?.message ?? '', /forced by "ops@laptop", because of "INC-4711"/)
     assert.equal(await theirs.tryLock(), null)
     finish()
-    await assert.rejects(running, { code: 'LOCK_LEASE_LOST', reason: 'forced', by: 'ops@laptop' })
+    await assert.rejects(running, { code: 'LOCK_LEASE_LOST', reason: 'forced', forced: ORDER })
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
     assert.deepEqual(redis.keys, [])
     assert.equal(markInRedis((held as Hold).holder), null)
@@ -213,7 +213,7 @@ describe('a holder that an operator interrupts', () => {
     const forcing = force(member)
     await clock.advance(10)
     const loss = joint.signal.reason as LeaseLostError
-    assert.deepEqual([loss.reason, loss.by, loss.note], ['forced', 'ops@laptop', 'INC-4711'])
+    assert.deepEqual([loss.reason, loss.forced], ['forced', ORDER])
     assert(redis.isHeldBy('a', member.holder), 'until it is released')
     await assert.rejects(joint.unlock(), { reason: 'forced' })
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
@@ -326,7 +326,7 @@ describe('a message about a mark', () => {
     redis.delete('a')
     notify(hold)
     await clock.advance(100)
-    assert.throws(() => hold.assertHeld(), { reason: 'forced', by: 'x', note: 'y' })
+    assert.throws(() => hold.assertHeld(), { reason: 'forced', forced: { by: 'x', reason: 'y' } })
   })
 
   it('makes a client read the mark 50 times a second at most, and not at all if it does not hold the lock', async () => {
@@ -363,7 +363,7 @@ describe('two operators', () => {
     await clock.advance(100)
     notify(hold)
     await clock.advance(9_800)
-    assert.equal(hold.lostError?.by, ORDER.by)
+    assert.equal(hold.lostError?.forced?.by, ORDER.by)
     assert(redis.isHeldBy('a', hold.holder), 'its work may go on')
     await clock.advance(400)
     assert.deepEqual(redis.keys, [])
@@ -392,7 +392,7 @@ describe('two operators', () => {
     const other = second(hold, { graceMs: 0, anyway: true })
     assert.equal((await clock.until(first)).outcome, 'silent')
     assert.deepEqual(await clock.until(other), { outcome: 'freed' })
-    await assert.rejects(hold.unlock(), { reason: 'gone', by: 'second', note: 'me too' })
+    await assert.rejects(hold.unlock(), { reason: 'gone', forced: { by: 'second', reason: 'me too' } })
   })
 
   it('of one holder that the first one did not reach: the mark of the second one replaces the old one', async () => {
@@ -405,7 +405,7 @@ describe('two operators', () => {
     await clock.advance(100)
     notify(hold)
     await clock.advance(100)
-    assert.equal(hold.lostError?.by, 'second')
+    assert.equal(hold.lostError?.forced?.by, 'second')
     assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
   })
 
@@ -470,8 +470,7 @@ describe('forceUnlock({ holder })', () => {
     assert.equal(await hold.isHeld(), false)
     await assert.rejects(hold.unlock(), {
       reason: 'gone',
-      by: 'ops@laptop',
-      note: 'INC-4711',
+      forced: ORDER,
       message: /It was forced by "ops@laptop", because of "INC-4711"$/,
     })
     const next = await client.getLock('a').lock()
@@ -484,7 +483,7 @@ describe('forceUnlock({ holder })', () => {
     isReachable = false
     const hold = await bench.lock.lock()
     assert.deepEqual(await clock.until(force(hold, { anyway: true })), { outcome: 'freed' })
-    await assert.rejects(hold.unlock(), { reason: 'gone', by: 'ops@laptop' })
+    await assert.rejects(hold.unlock(), { reason: 'gone', forced: ORDER })
   })
 
   it('with anyway wakes the waiters', async () => {
@@ -666,7 +665,7 @@ for (const anyway of [false, true]) {
         assert.equal(holder?.holder, hold.holder)
         const forcing = of(other).forceUnlock({ holder: hold.holder, graceMs: 100, anyway, ...ORDER })
         assert.equal((await clock.until(forcing)).outcome, anyway ? 'freed' : 'released')
-        await assert.rejects(hold.unlock(), { reason: anyway ? 'gone' : 'forced', by: 'ops@laptop' })
+        await assert.rejects(hold.unlock(), { reason: anyway ? 'gone' : 'forced', forced: ORDER })
         assert.deepEqual(
           (await of(client).getHolders()).map((one) => one.holder),
           reader ? [reader.holder] : [],

@@ -269,7 +269,7 @@ describe('a forced release by an operator', () => {
   /** The messages, which are about holds of `a`. */
   function forced(): unknown[][] {
     assert.deepEqual(
-      on('forced', 'clientId', 'lockName', 'kind', 'by', 'note'),
+      on('forced', 'clientId', 'lockName', 'kind', 'by', 'reason'),
       on('forced').map(() => [bench.client.id, 'a', 'lock', 'ops@laptop', 'INC-4711']),
     )
     return on('forced', 'label', 'outcome')
@@ -309,11 +309,11 @@ describe('a forced release by an operator', () => {
     const forcing = client.getLock('a').forceUnlock({ holder: hold.holder, graceMs: 0, anyway: true, ...ORDER })
     assert.deepEqual(await bench.clock.until(forcing), { outcome: 'freed' })
     assert.deepEqual(forced(), [])
-    for (const _ of [1, 2]) await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', by: 'ops@laptop' })
+    for (const _ of [1, 2]) await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', forced: ORDER })
     assert.deepEqual(forced(), [['nightly', 'freed']])
     assert.deepEqual(
-      bench.lost.map(({ reason, by, note }) => [reason, by, note]),
-      [['gone', 'ops@laptop', 'INC-4711']],
+      bench.lost.map(({ reason, forced }) => [reason, forced]),
+      [['gone', ORDER]],
     )
   })
 

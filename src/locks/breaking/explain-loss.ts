@@ -47,8 +47,9 @@ export async function throwExplained(lease: LostLease, hold: Hold, error: LeaseL
     : await readMark(context, { key, holder }, EXPLAIN_MS).catch(() => undefined)
   if (found && found.setBetween[1] >= grantedAt) {
     const { by, reason } = found.mark
-    if (hold.lostError?.by === undefined) holdForced(hold, { by, note: reason }, 'freed')
-    for (const loss of [hold.lostError, error]) loss?.explain(by, reason)
+    const forced = { by, reason }
+    if (hold.lostError?.forced === undefined) holdForced(hold, forced, 'freed')
+    for (const loss of [hold.lostError, error]) loss?.explain(forced)
   }
   throw error
 }

@@ -1,12 +1,13 @@
 // The holder's side of a forced release: ends a lease when its work has ended, or the grace is over.
 import type { LateCopies } from '../../delivery/late-copies.js'
+import type { ForcedBy } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Context, Section } from '../context.js'
 import type { Hold } from '../hold.js'
 import type { LockKind } from '../kinds/lock-kind.js'
 import { leasedUntil } from '../lease-deadline.js'
 import { releaseInBackground } from '../release.js'
-import { type ForcedEnd, type HoldForcedMessage, holdForced } from '../reporting/observation.js'
+import { type ForcedEnd, holdForced } from '../reporting/observation.js'
 import type { ForcedMark } from './mark.js'
 
 /** By how much the lease outlasts the grace, ms: the release arrives before it ends. */
@@ -31,7 +32,7 @@ interface EndingLease {
  */
 export class GracefulEnd implements Section {
   /** For the error of the holds. */
-  readonly forced: Pick<HoldForcedMessage, 'by' | 'note'>
+  readonly forced: ForcedBy
   readonly #lease: EndingLease
   readonly #isFreed: boolean
   /** The holds whose work may still be running. */
@@ -47,7 +48,7 @@ export class GracefulEnd implements Section {
     this.#lease = lease
     this.#isFreed = isFreed
     this.#working = new Set(holds)
-    this.forced = { by, note: reason }
+    this.forced = { by, reason }
     const { clock, sections } = lease.context
     this.#coverGrace(graceMs)
     sections.add(this) // a client that closes waits for it, for as long as the drain lasts

@@ -4,7 +4,7 @@
  * costs a few property reads, and no message is built.
  */
 import { channel } from 'node:diagnostics_channel'
-import type { LeaseLostError } from '../../errors.js'
+import type { ForcedBy, LeaseLostError } from '../../errors.js'
 import type { KnownHolder } from '../../holder-info.js'
 import type { AcquirePath, Context, ReleasePath } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
@@ -68,8 +68,8 @@ export interface HoldEndMessage extends HoldMessage {
 export interface HoldForcedMessage extends HoldMessage {
   /** Who, as in the audit. */
   readonly by: string
-  /** Why. */
-  readonly note: string | undefined
+  /** Why, as in the audit. */
+  readonly reason: string | undefined
   readonly outcome: ForcedEnd
 }
 
@@ -262,7 +262,7 @@ export function holdEnded(hold: Hold, path: ReleasePath | 'lost', error?: LeaseL
 }
 
 /** @param hold  the one that its lease knows */
-export function holdForced(hold: Hold, { by, note }: Pick<HoldForcedMessage, 'by' | 'note'>, outcome: ForcedEnd): void {
+export function holdForced(hold: Hold, { by, reason }: ForcedBy, outcome: ForcedEnd): void {
   if (!FORCED.hasSubscribers) return
   const { context, kind } = hold.lease
   const { clientId } = context as Context
@@ -274,7 +274,7 @@ export function holdForced(hold: Hold, { by, note }: Pick<HoldForcedMessage, 'by
     label,
     hold,
     by,
-    note,
+    reason,
     outcome,
   } satisfies HoldForcedMessage)
 }

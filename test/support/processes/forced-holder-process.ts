@@ -22,8 +22,7 @@ export interface HolderReport {
   /** When, epoch ms. */
   readonly time?: number
   readonly reason?: string
-  readonly by?: string
-  readonly note?: string
+  readonly forced?: LeaseLostError['forced']
 }
 
 /**
@@ -72,7 +71,7 @@ async function run({ hold: kind, stopMs, isBusy = false }: HolderCommand): Promi
   }
 }
 
-function lossOf(error: unknown): { reason: string; by?: string | undefined; note?: string | undefined } {
+function lossOf(error: unknown): { reason: string; forced?: LeaseLostError['forced'] } {
   if (!(error instanceof LeaseLostError)) return { reason: String(error) }
-  return { reason: error.reason, by: error.by, note: error.note }
+  return { reason: error.reason, forced: error.forced }
 }
