@@ -4,8 +4,7 @@ import { type ContextOwner, newContext, type Seams } from './client-context.js'
 import { ClientEmitter } from './client-events.js'
 import { type ClientOptions, checkClientOptions } from './client-options.js'
 import { ConfigError } from './errors.js'
-import { Fleet, type InspectOptions, type ListOptions } from './fleet/fleet.js'
-import type { LockInfo } from './fleet/lock-info.js'
+import { Fleet } from './fleet/fleet.js'
 import { Presence } from './fleet/presence.js'
 import { runOutside } from './locks/call-chain.js'
 import type { ClientEvents } from './locks/context.js'
@@ -307,24 +306,6 @@ export class Client extends ClientEmitter {
    */
   async adopt(lockName: string, holder: string, options: HoldOptions = {}): Promise<Hold> {
     return await this.getLock(lockName).adopt(holder, options)
-  }
-
-  /**
-   * Who holds a lock of any kind, since when and for what, and who is waiting for it: `fleet.inspect`.
-   * @throws as `Fleet.inspect`
-   * @example `const { holders, waiters } = await client.inspect('lock:order:1001')`
-   */
-  async inspect(name: string, options: InspectOptions = {}): Promise<LockInfo> {
-    return await this.fleet.inspect(name, options)
-  }
-
-  /**
-   * The locks in Redis, of all clients: `fleet.locks`.
-   * @throws as `Fleet.locks`
-   * @example `for await (const { name, holders } of client.locks({ match: 'lock:*' })) console.log(name, holders)`
-   */
-  locks(options: ListOptions = {}): AsyncIterable<LockInfo> {
-    return this.fleet.locks(options)
   }
 
   /**

@@ -40,7 +40,7 @@ export interface KnownHolder {
   readonly span?: string
 }
 
-/** A holder as `client.inspect()` finds it. */
+/** A holder as `client.fleet.inspect()` finds it. */
 export interface HolderInfo extends KnownHolder {
   readonly status: HolderStatus
   /** Where it was taken, if its client has `inspection: { stacks: true }`. */

@@ -9,10 +9,10 @@ export { type ConnectOptions, connect, type WatchdogOptions } from './connect.js
 export {
   ClientClosedError,
   ConfigError,
+  type ForcedBy,
   LeaseLostError,
   LockError,
   type LockErrorCode,
-  type ForcedBy,
   type LossReason,
   NotDurableError,
   NotHeldError,

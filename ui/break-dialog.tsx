@@ -140,11 +140,11 @@ function Outcome({ result, onClose }: { result: UnlockReply; onClose(): void }) 
   )
 }
 
-function describeOutcome({ outcome, heldBy }: UnlockReply): string {
+function describeOutcome({ outcome, holder }: UnlockReply): string {
   if (outcome === 'released') return 'Released by its holder.'
   if (outcome === 'freed') return 'Freed without its holder.'
   if (outcome === 'silent') return 'Its holder did not react. Nothing has changed: it still holds the lock.'
-  return heldBy === undefined
+  return holder === undefined
     ? 'It was not held by this holder any more. Nothing has changed.'
-    : `Now held by ${visible(heldBy, MAX_ERROR)}. Nothing has changed.`
+    : `Now held by ${visible(holder, MAX_ERROR)}. Nothing has changed.`
 }

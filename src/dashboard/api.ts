@@ -192,7 +192,7 @@ export interface UnlockReply {
   /** Released by its holder; freed without it; its holder did not react, and nothing was freed; held by another one. */
   readonly outcome: 'released' | 'freed' | 'silent' | 'not-held'
   /** Who holds it instead. */
-  readonly heldBy?: string
+  readonly holder?: string
 }
 
 export interface ErrorReply {

@@ -212,6 +212,6 @@ async function unlock({ fleet, sampler }: Parts, { request, by }: Call): Promise
   const { id, anyway = false, ...options } = wanted
   const name = nameOf(id) ?? sampler.nameOf(id)
   if (name === undefined) return refusal(404, 'not-found', 'this lock is not known; reload the page')
-  const { outcome, heldBy } = await fleet.forceUnlock(name, { ...options, anyway, by })
-  return json({ outcome, ...(heldBy && { heldBy: heldBy.holder }) } satisfies UnlockReply)
+  const { outcome, holder } = await fleet.forceUnlock(name, { ...options, anyway, by })
+  return json({ outcome, ...(holder && { holder: holder.holder }) } satisfies UnlockReply)
 }

@@ -21,7 +21,7 @@ export interface FleetSource {
     options: { holder: string; graceMs?: number; reason: string; by: string; anyway: boolean },
   ): Promise<{
     readonly outcome: ForceOutcome
-    readonly heldBy?: { readonly holder: string }
+    readonly holder?: { readonly holder: string }
   }>
 }
 

@@ -37,7 +37,7 @@ export interface ListOptions extends InspectOptions {
   match?: string | undefined
   /** Only locks that somebody waits for, found by their channels: no SCAN. Default false. */
   contended?: boolean | undefined
-  /** At most so many. Default: all. */
+  /** Maximum number of locks to return. Default: all. */
   limit?: number | undefined
   /** Ends the list: the iteration throws its reason. */
   signal?: AbortSignal | undefined
@@ -175,8 +175,8 @@ export class Fleet {
   }
 
   /** How many holds clients have claimed that no key confirmed: releases that were under way, or forged messages. */
-  get dropped(): number {
-    return this.#survey.dropped
+  get unconfirmedClaims(): number {
+    return this.#survey.unconfirmedClaims
   }
 
   async *#locks(limit: number, request: Parameters<typeof listLocks>[2]): AsyncGenerator<LockInfo> {

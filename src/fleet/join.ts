@@ -11,7 +11,7 @@ type SaidWait = ReturnType<Testimony['waitsFor']>[number]
 export interface Joined {
   readonly info: LockInfo
   /** How many holds a client claimed that the keys do not confirm. */
-  readonly dropped: number
+  readonly unconfirmed: number
 }
 
 /**
@@ -43,7 +43,7 @@ export function joinLock(
       otherListeners: Math.max(0, Math.ceil((listeners ?? 0) - clients.size * listensAs)),
       isComplete: listeners !== undefined && !keys.isCut && testimony.isComplete,
     },
-    dropped: claimed.filter(({ state }) => !known.has(state.holder)).length,
+    unconfirmed: claimed.filter(({ state }) => !known.has(state.holder)).length,
   }
 }
 

@@ -34,7 +34,7 @@ export interface WaiterInfo {
   readonly status: HolderStatus
 }
 
-/** A lock as `client.inspect()` and `client.locks()` find it. */
+/** A lock as `client.fleet.inspect()` and `client.fleet.locks()` find it. */
 export interface LockInfo {
   readonly name: string
   /** Such as `lock`, `fair lock`, `read-write lock`, `semaphore`; `unknown` if nothing in Redis tells kinds apart. */

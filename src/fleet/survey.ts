@@ -26,7 +26,7 @@ export class Survey {
   /** What the program calls the lock with this key. */
   readonly #nameOf: (key: string) => string
   /** Holds that clients claimed and no key confirmed. */
-  dropped = 0
+  unconfirmedClaims = 0
 
   /** @param ownInfo  returns how this client describes itself */
   constructor(context: LeaseContext, ownInfo: () => ClientInfo | undefined) {
@@ -48,8 +48,9 @@ export class Survey {
     const testimony = this.#testimony(answers)
     await this.#readRecordsFor([keys], testimony)
     const joined = this.#join(keys, testimony, listeners?.get(key))
-    const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, key, testimony, listeners) : joined
-    this.dropped += dropped
+    const { info, unconfirmed } =
+      joined.unconfirmed > 0 ? await this.#joinAgain(joined, key, testimony, listeners) : joined
+    this.unconfirmedClaims += unconfirmed
     return ids.length > MAX_ASKED ? { ...info, isComplete: false } : info
   }
 
@@ -72,8 +73,8 @@ export class Survey {
     const listeners = await countListeners(scripts, all).catch(() => undefined)
     await this.#readRecordsFor(found, testimony)
     return found.flatMap((keys) => {
-      const { info, dropped } = this.#join(keys, testimony, listeners?.get(keys.key))
-      this.dropped += dropped
+      const { info, unconfirmed } = this.#join(keys, testimony, listeners?.get(keys.key))
+      this.unconfirmedClaims += unconfirmed
       const { kind, holders } = info
       const isSemaphore = kind === KIND.semaphore || kind === KIND.permits
       // The locks `a` and `{a}` share channels, queues and leases: only one of them may exist.
@@ -122,7 +123,7 @@ export class Survey {
     const keys = await readLockKeys(this.#context.scripts, key)
     await this.#readRecordsFor([keys], testimony)
     const joined = this.#join(keys, testimony, listeners?.get(key))
-    return joined.dropped < before.dropped ? joined : before
+    return joined.unconfirmed < before.unconfirmed ? joined : before
   }
 
   /** Reads the records of all clients that these locks are about. */

@@ -174,14 +174,14 @@ export abstract class BaseLock<H extends Hold = Hold> {
   async #timeOut(request: Request): Promise<never> {
     const { waitTimeMs = 0, observed } = request
     const details = await (request.details ?? this.whoHolds(waitTimeMs))
-    observed?.heldBy(details.holders)
+    observed?.setHolders(details.holders)
     observed?.missed('timeout')
     throw this.waitTimeout(waitTimeMs, details)
   }
 
   /** The wait time ended first. @returns `result` */
   #missed<T>({ observed }: Request, result: T): T {
-    observed?.heldBy(this.ownHolders())
+    observed?.setHolders(this.ownHolders())
     observed?.missed('timeout')
     return result
   }

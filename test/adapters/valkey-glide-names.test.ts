@@ -42,7 +42,7 @@ for (const [names, args] of Object.entries(CLUSTERS)) {
       const taken = ['a', 'b', 'c', 'd', 'e', 'f']
       const holds = await Promise.all(taken.map((name) => client.getLock(name).lock()))
       const found: string[] = []
-      for await (const { name } of client.locks()) found.push(name)
+      for await (const { name } of client.fleet.locks()) found.push(name)
       assert.deepEqual(found.sort(), taken)
       for (const hold of holds) await hold.unlock()
     })

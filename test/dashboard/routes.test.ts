@@ -137,9 +137,9 @@ describe('a forced release', () => {
 
   it('passes on the holder, the grace, the reason and who asked from where', async () => {
     const dashboard = mount({ authorize: () => ({ by: 'alice' }) })
-    fleet.outcome = { outcome: 'not-held', heldBy: { holder: 'beef:2' } }
+    fleet.outcome = { outcome: 'not-held', holder: { holder: 'beef:2' } }
     const reply = await dashboard.fetch(post('/api/unlock', wanted), { address: '10.0.0.7' })
-    assert.deepEqual(await reply.json(), { outcome: 'not-held', heldBy: 'beef:2' })
+    assert.deepEqual(await reply.json(), { outcome: 'not-held', holder: 'beef:2' })
     const { id: _, ...options } = wanted
     assert.deepEqual(fleet.unlocks, [{ name: 'lock:a', ...options, by: 'alice from 10.0.0.7' }])
   })

@@ -70,8 +70,8 @@ describe('holdfast ui', () => {
     assert.ok(holder)
     assert.ok(holder.holder.startsWith(client.id))
     const foreign = await unlock({ id: lock.id, holder: `${client.id}:999999`, reason: 'wrong' })
-    const { outcome, heldBy } = (await foreign.json()) as UnlockReply
-    assert.deepEqual([outcome, heldBy], ['not-held', holder.holder])
+    const { outcome, holder: other } = (await foreign.json()) as UnlockReply
+    assert.deepEqual([outcome, other], ['not-held', holder.holder])
     const reply = await unlock({ id: lock.id, holder: holder.holder, reason: 'INC-4711', anyway: true })
     assert.match(((await reply.json()) as UnlockReply).outcome, /^(released|freed)$/)
     await rejected

@@ -141,7 +141,7 @@ async function complete(look: () => Promise<Look[]>): Promise<Look[]> {
 async function list({ operator }: Workers): Promise<Look[]> {
   const looks: Look[] = []
   const from = monotonicMs()
-  for await (const info of operator.locks({ match: PATTERN, timeoutMs: TIMEOUT_MS })) {
+  for await (const info of operator.fleet.locks({ match: PATTERN, timeoutMs: TIMEOUT_MS })) {
     looks.push({ info, from, to: monotonicMs() })
   }
   return looks
@@ -157,7 +157,7 @@ async function inspectSome({ operator }: Workers): Promise<Look[]> {
   for (const name of someNames()) {
     const look = async (): Promise<Look[]> => {
       const from = monotonicMs()
-      const info = await operator.inspect(name, { timeoutMs: TIMEOUT_MS })
+      const info = await operator.fleet.inspect(name, { timeoutMs: TIMEOUT_MS })
       return [{ info, from, to: monotonicMs() }]
     }
     looks.push(...(await complete(look)))

@@ -51,8 +51,10 @@ describe('client.fleet.forceUnlock', () => {
     assert.deepEqual(await operator.fleet.forceUnlock('lock:free', { holder }), { outcome: 'not-held' })
     const lock = holding.getLock('lock:other')
     const hold = await lock.lock()
-    const { outcome, heldBy } = await operator.fleet.forceUnlock('lock:other', { holder: `${holding.id}:999999` })
-    assert.deepEqual([outcome, heldBy?.holder], ['not-held', (await lock.getHolders())[0]?.holder])
+    const { outcome, holder: other } = await operator.fleet.forceUnlock('lock:other', {
+      holder: `${holding.id}:999999`,
+    })
+    assert.deepEqual([outcome, other?.holder], ['not-held', (await lock.getHolders())[0]?.holder])
     await hold.unlock()
   })
 

@@ -58,18 +58,18 @@ describe('an observer', () => {
     const { client: observer, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 1_000 })
     const hold = await (await lab.connect()).getLock('a').lock()
     await lab.server.admin.call('ACL', 'SETUSER', 'default', '+pubsub')
-    assert.equal((await observer.inspect('a', { timeoutMs: PATIENT_MS })).isComplete, true)
+    assert.equal((await observer.fleet.inspect('a', { timeoutMs: PATIENT_MS })).isComplete, true)
     proxy.delay(600_000, (request) => request.startsWith('SUBSCRIBE'))
-    const { holders, isComplete } = await observer.inspect('a')
+    const { holders, isComplete } = await observer.fleet.inspect('a')
     assert.deepEqual([holders.map(({ holder }) => holder), isComplete], [[hold.holder], false])
     await hold.unlock()
   })
 
   it('that is cut off rejects within its command timeout', async () => {
     const { client: observer, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
-    await observer.inspect('a')
+    await observer.fleet.inspect('a')
     proxy.freeze()
-    const outcome = await settlesWithin(observer.inspect('a'), HANG_MS)
+    const outcome = await settlesWithin(observer.fleet.inspect('a'), HANG_MS)
     assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'LOCK_OUTCOME_UNKNOWN')
   })
 })
@@ -83,7 +83,7 @@ async function reachableHolder(lab: Lab) {
   await waitOnce(lab, client)
   const hold = await client.getLock('a').lock({ leaseTimeMs: 600_000 })
   const status = async (timeoutMs: number): Promise<HolderStatus | undefined> => {
-    const info = await settlesWithin(observer.inspect('a', { timeoutMs }), HANG_MS)
+    const info = await settlesWithin(observer.fleet.inspect('a', { timeoutMs }), HANG_MS)
     assert(info.status === 'fulfilled')
     return info.value.holders[0]?.status
   }

@@ -63,10 +63,10 @@ describe('an inspection', () => {
       const kind = kinds.find((one) => one.name === title)
       assert(kind)
       const hold = await kind.rival(holder, 'a').lock({ label: 'refund' })
-      const free = await observer.inspect('b', { timeoutMs })
+      const free = await observer.fleet.inspect('b', { timeoutMs })
       assert.deepEqual([free.holders, free.waiters, free.remainingLeaseMs], [[], [], 0])
 
-      const held = await observer.inspect('a', { timeoutMs })
+      const held = await observer.fleet.inspect('a', { timeoutMs })
       assert.equal(held.name, 'a')
       assert.equal(held.kind, LOOKS[id] ?? title)
       assert(held.remainingLeaseMs > 0 && held.remainingLeaseMs <= 30_000, String(held.remainingLeaseMs))
@@ -83,7 +83,7 @@ describe('an inspection', () => {
 
       const waiting = kind.lock(waiter, 'a').lock({ label: 'order', waitTimeMs: 60_000 })
       const withWaiter = await waitUntil(async () => {
-        const info = await observer.inspect('a')
+        const info = await observer.fleet.inspect('a')
         return info.waiters.length > 0 && info.isComplete && info
       })
       const [wait, ...more] = withWaiter.waiters
@@ -104,7 +104,7 @@ describe('an inspection', () => {
     const first = await one.getReadWriteLock('a').readLock().lock()
     const again = await one.getReadWriteLock('a').readLock().lock({ within: first })
     const second = await other.getReadWriteLock('a').readLock().lock()
-    const { holders } = await observer.inspect('a', { timeoutMs })
+    const { holders } = await observer.fleet.inspect('a', { timeoutMs })
     const found = holders.map(({ holder, holdCount, mode }) => ({ holder, holdCount, mode }))
     assert.deepEqual(
       found.sort((a, b) => b.holdCount - a.holdCount),
@@ -123,7 +123,7 @@ describe('an inspection', () => {
     const permit = await semaphore.acquire({ leaseTimeMs: 60_000, label: 'export' })
     const waiting = waiter.getPermitExpirableSemaphore('a').acquire({ waitTimeMs: 60_000 })
     const info = await waitUntil(async () => {
-      const found = await observer.inspect('a')
+      const found = await observer.fleet.inspect('a')
       return found.waiters.length > 0 && found.isComplete && found
     })
     assert.equal(info.kind, 'permit expirable semaphore')
@@ -150,7 +150,7 @@ describe('an inspection', () => {
     for (const [at, client] of [first, second].entries()) {
       waits.push(client.getLock('a').lock())
       info[0] = await waitUntil(async () => {
-        const found = await observer.inspect('a')
+        const found = await observer.fleet.inspect('a')
         return (
           found.isComplete && found.waiters.filter(({ position }) => position !== undefined).length === at + 1 && found
         )
@@ -175,7 +175,7 @@ describe('an inspection', () => {
       return outer.holder
     })
     const info = await waitUntil(async () => {
-      const found = await observer.inspect('a')
+      const found = await observer.fleet.inspect('a')
       return found.waiters.length > 0 && found.isComplete && found
     })
     await hold.unlock()
@@ -189,7 +189,7 @@ describe('an inspection', () => {
     const waiting = lock.lock({ label: 'second' })
     await first.unlock()
     const second = await waiting
-    const { holders } = await observer.inspect('a', { timeoutMs })
+    const { holders } = await observer.fleet.inspect('a', { timeoutMs })
     assert.deepEqual(
       holders.map(({ holder, label }) => [holder, label]),
       [[second.holder, 'second']],
@@ -203,10 +203,10 @@ describe('an inspection', () => {
     await lab.server.admin.hset('a', holder, 1)
     await lab.server.admin.pexpire('a', 30_000)
     await redis.subscribe(lockChannel('a'))
-    const info = await observer.inspect('a', { timeoutMs })
+    const info = await observer.fleet.inspect('a', { timeoutMs })
     assert.deepEqual(info.holders, [{ holder, holdCount: 1, status: 'unlisted' }])
     assert.equal(info.otherListeners, 1)
-    for await (const lock of observer.locks({ contended: true, timeoutMs })) {
+    for await (const lock of observer.fleet.locks({ contended: true, timeoutMs })) {
       assert.deepEqual([lock.name, lock.otherListeners], ['a', 1], 'the same in a list')
     }
     await redis.unsubscribe()
@@ -223,8 +223,9 @@ describe('an inspection', () => {
       const hearing = observer.fleet.hear('a', () => heard++)
       await waitUntil(() => hearing.isLive)
       for (const client of [observer, other]) {
-        assert.equal((await client.inspect('a', { timeoutMs })).otherListeners, 0)
-        for await (const { name } of client.locks({ contended: true, timeoutMs })) assert.fail(`${name} is contended`)
+        assert.equal((await client.fleet.inspect('a', { timeoutMs })).otherListeners, 0)
+        for await (const { name } of client.fleet.locks({ contended: true, timeoutMs }))
+          assert.fail(`${name} is contended`)
       }
       const before = heard
       await hold.unlock()
@@ -251,7 +252,7 @@ describe('an inspection', () => {
     const [holder, first, second] = [1, 2, 3].map((thread) => `${randomUUID()}:${thread}`) as [string, string, string]
     await admin.hset('a', holder, 1)
     await admin.rpush('redisson_lock_queue:{a}', first, second)
-    const { kind, waiters } = await observer.inspect('a', { timeoutMs })
+    const { kind, waiters } = await observer.fleet.inspect('a', { timeoutMs })
     assert.equal(kind, 'fair lock')
     assert.deepEqual(
       waiters.map((waiter) => [waiter.holder, waiter.position, waiter.status]),
@@ -272,17 +273,17 @@ describe('an inspection', () => {
     await admin.set(clientRecordKey(id), JSON.stringify(record), 'PX', 3_540_000)
     await admin.hset('a', `${id}:1`, 1)
 
-    const gone = (await observer.inspect('a', { timeoutMs })).holders[0]
+    const gone = (await observer.fleet.inspect('a', { timeoutMs })).holders[0]
     assert.equal(gone?.status, 'disconnected')
     const listed = []
-    for await (const lock of observer.locks({ timeoutMs })) listed.push(lock.holders[0]?.status)
+    for await (const lock of observer.fleet.locks({ timeoutMs })) listed.push(lock.holders[0]?.status)
     assert.deepEqual(listed, ['disconnected'], 'the same in a list')
     assert.deepEqual(gone.client, { id, name: 'reports', host: 'rep-1', pid: 7, version: '1.2.3' })
     assert.equal(gone.label, 'report')
     assert((gone.heldMs ?? 0) >= 80_000, 'a minute has passed since the record was written')
 
     await redis.subscribe(INBOX_PREFIX + id)
-    const frozen = await observer.inspect('a', { timeoutMs: 50 })
+    const frozen = await observer.fleet.inspect('a', { timeoutMs: 50 })
     assert.equal(frozen.holders[0]?.status, 'silent')
     assert.equal(frozen.isComplete, false)
     await redis.unsubscribe()
@@ -303,9 +304,9 @@ describe('an inspection', () => {
       void admin.publish(reply, JSON.stringify({ v: 1, client: liar, holds, waits: [], more: 0 }))
     })
     await redis.subscribe(INBOX_PREFIX + liar)
-    const { holders } = await observer.inspect('a', { timeoutMs })
+    const { holders } = await observer.fleet.inspect('a', { timeoutMs })
     assert.deepEqual(holders, [{ holder: `${honest}:1`, holdCount: 1, status: 'unlisted' }])
-    assert.equal(observer.fleet.dropped, 1)
+    assert.equal(observer.fleet.unconfirmedClaims, 1)
     await redis.unsubscribe()
     await admin.del('a')
   })
@@ -318,7 +319,7 @@ describe('an inspection', () => {
     await admin.set('number', '12')
     await admin.rpush('list', 'x')
     for (const name of ['hash', 'text', 'number', 'list', 'nothing']) {
-      const { kind, holders } = await observer.inspect(name, { timeoutMs })
+      const { kind, holders } = await observer.fleet.inspect(name, { timeoutMs })
       assert.deepEqual([kind, holders], ['unknown', []], name)
     }
     await admin.del('hash', 'text', 'number', 'list')
@@ -348,7 +349,7 @@ describe('a list of locks', () => {
     await client.getPermitExpirableSemaphore('permits').trySetPermits(1)
     const permit = await client.getPermitExpirableSemaphore('permits').acquire()
     assert.deepEqual(
-      await names(observer.locks({ timeoutMs })),
+      await names(observer.fleet.locks({ timeoutMs })),
       [
         ...holds.map(({ lockName }) => lockName).filter((name) => name !== 'string lock'),
         'seats',
@@ -356,8 +357,12 @@ describe('a list of locks', () => {
         'reported',
       ].sort(),
     )
-    assert.deepEqual(await names(observer.locks({ match: 's*', timeoutMs })), ['seats', 'spin lock', 'string lock'])
-    assert.equal((await names(observer.locks({ limit: 2, timeoutMs }))).length, 2)
+    assert.deepEqual(await names(observer.fleet.locks({ match: 's*', timeoutMs })), [
+      'seats',
+      'spin lock',
+      'string lock',
+    ])
+    assert.equal((await names(observer.fleet.locks({ limit: 2, timeoutMs }))).length, 2)
     for (const hold of [...holds, reported]) await hold.unlock()
     await client.getSemaphore('seats').delete()
     await permit.unlock()
@@ -371,7 +376,7 @@ describe('a list of locks', () => {
     const stop = new AbortController()
     const found: string[] = []
     const list = async (): Promise<void> => {
-      for await (const { name } of observer.locks({ timeoutMs, signal: stop.signal })) {
+      for await (const { name } of observer.fleet.locks({ timeoutMs, signal: stop.signal })) {
         found.push(name)
         stop.abort(new Error('enough'))
       }
@@ -390,8 +395,8 @@ describe('a list of locks', () => {
     const latches = ['f', 'g{h}'].map((name) => waiter.getCountDownLatch(name))
     for (const latch of latches) await latch.trySetCount(1)
     const opened = latches.map((latch) => latch.await())
-    await waitUntil(async () => (await names(observer.locks({ contended: true }))).join() === 'b,e,f,g{h},{c}')
-    await waitUntil(async () => (await names(observer.locks({ contended: true, match: '[a-d]' }))).join() === 'b')
+    await waitUntil(async () => (await names(observer.fleet.locks({ contended: true }))).join() === 'b,e,f,g{h},{c}')
+    await waitUntil(async () => (await names(observer.fleet.locks({ contended: true, match: '[a-d]' }))).join() === 'b')
     for (const hold of holds) await hold.unlock()
     for (const wait of waiting) await (await wait).unlock()
     for (const latch of latches) await latch.countDown()

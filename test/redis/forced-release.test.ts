@@ -130,7 +130,7 @@ describe('forceUnlock({ holder })', () => {
     child.freeze()
     const lock = client.getLock('a')
     const result = await force(lock, holder, { graceMs: 0 })
-    assert.deepEqual(result, { outcome: 'silent', heldBy: { holder, holdCount: 1 } })
+    assert.deepEqual(result, { outcome: 'silent', holder: { holder, holdCount: 1 } })
     assert.equal(await marks(), 0)
     child.thaw()
     child.send({ end: true })
@@ -238,7 +238,7 @@ describe('forceUnlock({ holder })', () => {
     const earlier = `${holder.split(':')[0]}:9999`
     assert.deepEqual(await force(lock, earlier, { anyway: true }), {
       outcome: 'not-held',
-      heldBy: { holder, holdCount: 1 },
+      holder: { holder, holdCount: 1 },
     })
     assert.equal(await marks(), 0)
     child.send({ end: true })

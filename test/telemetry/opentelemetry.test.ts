@@ -373,7 +373,7 @@ describe('spans', () => {
   it('of a hold are told to those who ask its client what it holds', async () => {
     const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
     const hold = await client.getLock('a').lock()
-    const { holders } = await scene.bench.clock.until(client.inspect('a'))
+    const { holders } = await scene.bench.clock.until(client.fleet.inspect('a'))
     await hold.unlock()
     const { traceId, spanId } = finished('lock hold')[0]?.spanContext() ?? {}
     assert.deepEqual([holders[0]?.trace, holders[0]?.span], [traceId, spanId])

@@ -36,7 +36,7 @@ async function lookAt(observer: Client, holder: Client, waiter: Client): Promise
   await waitUntil(() => hearings.every(({ isLive }) => isLive), { timeoutMs: 30_000, message: 'all is subscribed to' })
   const info = await waitUntil(
     async () => {
-      const found = await observer.inspect('lock:7')
+      const found = await observer.fleet.inspect('lock:7')
       return found.waiters.length > 0 && found.isComplete && found
     },
     { timeoutMs: 30_000, message: 'the waiter is seen' },
@@ -48,8 +48,8 @@ async function lookAt(observer: Client, holder: Client, waiter: Client): Promise
   assert.equal(info.waiters[0]?.label, 'order')
   assert.equal(info.waiters[0].client?.id, waiter.id)
   assert.equal(info.otherListeners, 0)
-  assert.deepEqual(await names(observer.locks({ match: 'lock:*' })), NAMES)
-  const contended = async (): Promise<string> => (await names(observer.locks({ contended: true }))).join()
+  assert.deepEqual(await names(observer.fleet.locks({ match: 'lock:*' })), NAMES)
+  const contended = async (): Promise<string> => (await names(observer.fleet.locks({ contended: true }))).join()
   await waitUntil(async () => (await contended()) === 'lock:7', { timeoutMs: 30_000, message: 'one is contended' })
   assert((await observer.fleet.clients()).some(({ id }) => id === waiter.id))
   const before = heard

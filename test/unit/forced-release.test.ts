@@ -436,7 +436,7 @@ describe('forceUnlock({ holder })', () => {
     const { clock, redis, lock, otherPort } = bench
     const hold = await lock.lock()
     const result = await clock.until(theirs.forceUnlock({ holder: 'somebody:1', anyway: true }))
-    assert.deepEqual(result, { outcome: 'not-held', heldBy: { holder: hold.holder, holdCount: 1 } })
+    assert.deepEqual(result, { outcome: 'not-held', holder: { holder: hold.holder, holdCount: 1 } })
     assert.equal(markInRedis('somebody:1'), null)
     assert.equal(otherPort.count('PUBLISH'), 0)
     assert.equal(redis.isHeldBy('a', hold.holder), true)
@@ -449,7 +449,7 @@ describe('forceUnlock({ holder })', () => {
     isReachable = false
     const hold = await bench.lock.lock()
     const result = await clock.until(force(hold))
-    assert.deepEqual(result, { outcome: 'silent', heldBy: { holder: hold.holder, holdCount: 1 } })
+    assert.deepEqual(result, { outcome: 'silent', holder: { holder: hold.holder, holdCount: 1 } })
     assert.equal(markInRedis(hold.holder), null)
     notify(hold) // it wakes up
     await clock.advance(100)

@@ -57,18 +57,18 @@ const wait = (waitedMs: number, isListening = false): WaitState => ({
 
 describe('a lock as it is shown', () => {
   it('has the holders of its key, and since when if their clients reply', () => {
-    const { info, dropped } = join({ holders: ['c1:1', 'c2:1'], says: { c2: { holds: [hold('c2:1')] } } })
+    const { info, unconfirmed } = join({ holders: ['c1:1', 'c2:1'], says: { c2: { holds: [hold('c2:1')] } } })
     assert.deepEqual(info.holders, [
       { holder: 'c2:1', holdCount: 1, status: 'responding', heldMs: 110, label: 'refund' },
       { holder: 'c1:1', holdCount: 1, status: 'unlisted' },
     ])
-    assert.equal(dropped, 0)
+    assert.equal(unconfirmed, 0)
   })
 
   it('has no holder by a message: neither an own one, nor details of that of another client', () => {
-    const { info, dropped } = join({ holders: ['c1:1'], says: { liar: { holds: [hold('liar:1'), hold('c1:1')] } } })
+    const { info, unconfirmed } = join({ holders: ['c1:1'], says: { liar: { holds: [hold('liar:1'), hold('c1:1')] } } })
     assert.deepEqual(info.holders, [{ holder: 'c1:1', holdCount: 1, status: 'unlisted' }])
-    assert.equal(dropped, 1)
+    assert.equal(unconfirmed, 1)
   })
 
   it('shows the holder of a permit by the client that has its id', () => {

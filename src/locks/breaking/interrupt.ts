@@ -50,7 +50,7 @@ interface Order {
 export interface ForceUnlockResult {
   readonly outcome: ForceOutcome
   /** Who held it at the end: the same holder if it was silent; another one, or undefined, if it was not held. */
-  readonly heldBy?: Holder
+  readonly holder?: Holder
 }
 
 const DEFAULT_GRACE_MS = 2_000
@@ -102,8 +102,8 @@ export async function forceRelease(
     await sleep(quarantineMs, { clock: context.clock })
     await freeHolder(context, kind, lock, heir).catch(() => {}) // its lease ends then
   }
-  const heldBy = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lock) : undefined
-  return heldBy ? { outcome, heldBy } : { outcome }
+  const found = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lock) : undefined
+  return found ? { outcome, holder: found } : { outcome }
 }
 
 async function endHolder(

@@ -179,7 +179,7 @@ export class ObservedRequest {
     this.#publish(WAIT)
   }
 
-  heldBy(holders: readonly KnownHolder[]): void {
+  setHolders(holders: readonly KnownHolder[]): void {
     if (holders.length > 0) this.#message.holders = holders
   }
 
