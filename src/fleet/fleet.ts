@@ -15,11 +15,11 @@ import { AUDIT_KEY } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { listLocks } from './list-locks.js'
-import { type Hearing, hear } from './lock-channels.js'
+import { type LockListening, subscribeToLock } from './lock-channels.js'
+import { LockCollector } from './lock-collector.js'
 import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
 import { readLockKeys } from './lock-keys.js'
 import { lockOf } from './lock-of.js'
-import { Survey } from './survey.js'
 
 /** How long to wait for clients' replies, ms. */
 const TIMEOUT_MS = 300
@@ -46,7 +46,7 @@ export interface ListOptions extends InspectOptions {
 /** All locks, semaphores and latches in Redis, of this client and of others, Redisson's too: `client.fleet`. */
 export class Fleet {
   readonly #context: LeaseContext
-  readonly #survey: Survey
+  readonly #collector: LockCollector
   readonly #keyOf: (name: string) => string
 
   /**
@@ -56,7 +56,7 @@ export class Fleet {
    */
   constructor(context: LeaseContext, keyOf: (name: string) => string, ownInfo: () => ClientInfo | undefined) {
     this.#context = context
-    this.#survey = new Survey(context, ownInfo)
+    this.#collector = new LockCollector(context, ownInfo)
     this.#keyOf = keyOf
   }
 
@@ -75,16 +75,16 @@ export class Fleet {
     checkDuration('timeoutMs', timeoutMs, 0)
     const key = this.#keyOf(name)
     this.#context.assertUsable(name)
-    return await this.#orLockError({ name, key }, () => this.#survey.inspect(key, timeoutMs))
+    return await this.#orLockError({ name, key }, () => this.#collector.inspect(key, timeoutMs))
   }
 
   /**
    * @internal Listens to the messages of a lock, without being counted as a waiter.
    * @param onHint  called when something may have changed. Grants have no messages, nor have the ends of leases
    */
-  hear(name: string, onHint: () => void): Hearing {
+  subscribeToLock(name: string, onHint: () => void): LockListening {
     this.#context.assertUsable(name)
-    return hear(this.#context.wakeups, this.#keyOf(name), onHint)
+    return subscribeToLock(this.#context.wakeups, this.#keyOf(name), onHint)
   }
 
   /**
@@ -124,7 +124,7 @@ export class Fleet {
     const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
     checkDuration('timeoutMs', timeoutMs, 0)
     this.#context.assertUsable('')
-    return await this.#survey.clients(timeoutMs)
+    return await this.#collector.clients(timeoutMs)
   }
 
   /**
@@ -176,13 +176,13 @@ export class Fleet {
 
   /** How many holds clients have claimed that no key confirmed: releases that were under way, or forged messages. */
   get unconfirmedClaims(): number {
-    return this.#survey.unconfirmedClaims
+    return this.#collector.unconfirmedClaims
   }
 
   async *#locks(limit: number, request: Parameters<typeof listLocks>[2]): AsyncGenerator<LockInfo> {
     this.#context.assertUsable(request.match ?? '')
     const name = request.match ?? '*'
-    const found = listLocks(this.#context.scripts, this.#survey, request)
+    const found = listLocks(this.#context.scripts, this.#collector, request)
     for (let count = 0; count < limit; count++) {
       const { value, done } = await this.#orLockError({ name, key: name }, () => found.next())
       if (done) return

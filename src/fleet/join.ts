@@ -2,11 +2,11 @@
 
 import { defined } from '../util/defined.js'
 import { clientIdOf } from '../wire/holder.js'
+import type { ClientReports } from './client-reports.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from './lock-info.js'
 import { type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
-import type { Testimony } from './testimony.js'
 
-type SaidWait = ReturnType<Testimony['waitsFor']>[number]
+type ReportedWait = ReturnType<ClientReports['waitsFor']>[number]
 
 export interface Joined {
   readonly info: LockInfo
@@ -21,17 +21,17 @@ export interface Joined {
  */
 export function joinLock(
   keys: LockKeys,
-  testimony: Testimony,
+  reports: ClientReports,
   nameOf: (key: string) => string,
   listeners: number | undefined,
   listensAs: number,
 ): Joined {
   const { key, kind, remainingLeaseMs } = keys
-  const holders = keys.holders.map((holder) => holderInfo(holder, keys, testimony))
+  const holders = keys.holders.map((holder) => holderInfo(holder, keys, reports))
   const known = new Set(keys.holders.map(({ holder }) => holder))
-  const claimed = testimony.holdsOf(key).filter(({ client }) => testimony.hasReplied(client))
-  const waits = testimony.waitsFor(key)
-  const listening = waits.filter(({ client, state }) => testimony.hasReplied(client) && state.isListening)
+  const claimed = reports.holdsOf(key).filter(({ client }) => reports.hasReplied(client))
+  const waits = reports.waitsFor(key)
+  const listening = waits.filter(({ client, state }) => reports.hasReplied(client) && state.isListening)
   const clients = new Set(listening.map(({ client }) => client))
   return {
     info: {
@@ -39,22 +39,22 @@ export function joinLock(
       kind,
       remainingLeaseMs,
       holders: holders.sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1)),
-      waiters: waitersOf(keys, waits, testimony, nameOf),
+      waiters: waitersOf(keys, waits, reports, nameOf),
       otherListeners: Math.max(0, Math.ceil((listeners ?? 0) - clients.size * listensAs)),
-      isComplete: listeners !== undefined && !keys.isCut && testimony.isComplete,
+      isComplete: listeners !== undefined && !keys.isCut && reports.isComplete,
     },
     unconfirmed: claimed.filter(({ state }) => !known.has(state.holder)).length,
   }
 }
 
-function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, testimony: Testimony): HolderInfo {
+function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, reports: ClientReports): HolderInfo {
   const { holder } = inKey
   // The holder of a permit is its id, which only its client knows.
-  const said = testimony
+  const said = reports
     .holdsOf(key)
     .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientIdOf(holder)))
   const id = said?.client ?? clientIdOf(holder)
-  const about = { ...inKey, status: testimony.statusOf(id), ...defined({ client: testimony.infoOf(id) }) }
+  const about = { ...inKey, status: reports.statusOf(id), ...defined({ client: reports.infoOf(id) }) }
   if (!said) return about
   const { heldMs, label, stack, trace, span } = said.state
   return {
@@ -67,17 +67,18 @@ function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, testimony: Testim
 /** First those in a queue in Redis, in its order, then the others that replied. */
 function waitersOf(
   { queue, tickets }: LockKeys,
-  waits: readonly SaidWait[],
-  testimony: Testimony,
+  waits: readonly ReportedWait[],
+  reports: ClientReports,
   nameOf: (key: string) => string,
 ): WaiterInfo[] {
   const left = [...waits]
-  const take = (client: string, most: number): SaidWait[] => {
+  const take = (client: string, most: number): ReportedWait[] => {
     const taken = left.filter((wait) => wait.client === client).slice(0, most)
     for (const wait of taken) left.splice(left.indexOf(wait), 1)
     return taken
   }
-  const infoOf = (client: string, wait: SaidWait | undefined): WaiterInfo => waiterInfo(client, wait, testimony, nameOf)
+  const infoOf = (client: string, wait: ReportedWait | undefined): WaiterInfo =>
+    waiterInfo(client, wait, reports, nameOf)
   const waiters: WaiterInfo[] = []
   for (const [at, holder] of queue.entries()) {
     const [wait] = take(clientIdOf(holder), 1)
@@ -86,24 +87,24 @@ function waitersOf(
   for (const [at, ticket] of tickets.entries()) {
     const client = clientIdOf(ticket)
     // A ticket stands for all callers of its client; one whose callers have left is no waiter.
-    const taken: (SaidWait | undefined)[] = take(client, Number.POSITIVE_INFINITY)
-    if (taken.length === 0 && !testimony.hasRepliedInFull(client)) taken.push(undefined)
-    const status = testimony.statusOfTicket(client)
+    const taken: (ReportedWait | undefined)[] = take(client, Number.POSITIVE_INFINITY)
+    if (taken.length === 0 && !reports.hasRepliedInFull(client)) taken.push(undefined)
+    const status = reports.statusOfTicket(client)
     for (const wait of taken) waiters.push({ ...infoOf(client, wait), status, position: at + 1 })
   }
   for (const wait of left) {
-    if (testimony.hasReplied(wait.client)) waiters.push(infoOf(wait.client, wait))
+    if (reports.hasReplied(wait.client)) waiters.push(infoOf(wait.client, wait))
   }
   return waiters
 }
 
 function waiterInfo(
   client: string,
-  wait: SaidWait | undefined,
-  testimony: Testimony,
+  wait: ReportedWait | undefined,
+  reports: ClientReports,
   nameOf: (key: string) => string,
 ): WaiterInfo {
-  const about = { status: testimony.statusOf(client), ...defined({ client: testimony.infoOf(client) }) }
+  const about = { status: reports.statusOf(client), ...defined({ client: reports.infoOf(client) }) }
   if (!wait) return { ...about, chain: [] }
   const { waitedMs, endsInMs, label, chain } = wait.state
   return {
@@ -111,7 +112,7 @@ function waiterInfo(
     waitedMs: waitedMs + wait.agoMs,
     ...defined({
       // In a record, it may be the number of a wait of long ago.
-      wait: testimony.hasReplied(client) ? wait.state.wait : undefined,
+      wait: reports.hasReplied(client) ? wait.state.wait : undefined,
       givesUpInMs: endsInMs === undefined ? undefined : Math.max(0, endsInMs - wait.agoMs),
       label,
     }),

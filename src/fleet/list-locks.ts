@@ -3,10 +3,10 @@ import { toArray } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import { globToRegExp } from '../util/glob.js'
 import { generationKey, permitLeases } from '../wire/keys.js'
+import type { ClientReports } from './client-reports.js'
 import { listContended, untagged } from './lock-channels.js'
+import { type LockCollector, PAGE } from './lock-collector.js'
 import { countWaiters, type LockInfo } from './lock-info.js'
-import { PAGE, type Survey } from './survey.js'
-import type { Testimony } from './testimony.js'
 
 /** How many keys a step of SCAN looks at: well under a millisecond of Redis. */
 const SCAN_COUNT = 500
@@ -45,17 +45,21 @@ export interface ListRequest {
 }
 
 /** Every lock once, in no particular order, read while the caller iterates. */
-export async function* listLocks(scripts: Scripts, survey: Survey, request: ListRequest): AsyncGenerator<LockInfo> {
-  const testimony = await survey.askAll(request.timeoutMs)
+export async function* listLocks(
+  scripts: Scripts,
+  collector: LockCollector,
+  request: ListRequest,
+): AsyncGenerator<LockInfo> {
+  const reports = await collector.askAll(request.timeoutMs)
   const seen = new Set<string>()
   const { match, contended, signal } = request
-  for await (const keys of contended ? contendedKeys(scripts, testimony, match) : allKeys(scripts, testimony, match)) {
+  for await (const keys of contended ? contendedKeys(scripts, reports, match) : allKeys(scripts, reports, match)) {
     signal?.throwIfAborted()
     const fresh = keys.filter((key) => !seen.has(key))
     for (const key of fresh) seen.add(key)
     for (let at = 0; at < fresh.length; at += PAGE) {
       signal?.throwIfAborted()
-      for (const info of await survey.read(fresh.slice(at, at + PAGE), testimony)) {
+      for (const info of await collector.read(fresh.slice(at, at + PAGE), reports)) {
         if (contended ? mayBeWaitedFor(info) : info.kind !== 'unknown') yield info
       }
     }
@@ -70,10 +74,10 @@ function mayBeWaitedFor(info: LockInfo): boolean {
 /** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */
 async function* allKeys(
   scripts: Scripts,
-  testimony: Testimony,
+  reports: ClientReports,
   match: string | undefined,
 ): AsyncGenerator<readonly string[]> {
-  yield matching(testimony.locks, match)
+  yield matching(reports.locks, match)
   yield* scannedKeys(scripts, match)
 }
 
@@ -96,10 +100,10 @@ async function* scannedKeys(scripts: Scripts, match: string | undefined): AsyncG
 /** Those with a listener, and those that a client waits for on its inbox alone. */
 async function* contendedKeys(
   scripts: Scripts,
-  testimony: Testimony,
+  reports: ClientReports,
   match: string | undefined,
 ): AsyncGenerator<readonly string[]> {
-  yield matching([...(await listContended(scripts)), ...testimony.waitedFor], match)
+  yield matching([...(await listContended(scripts)), ...reports.waitedFor], match)
 }
 
 /** Each key once. */

@@ -21,7 +21,7 @@ export function channelsOf(key: string): string[] {
 }
 
 /** Listens to the channels of one key. */
-export interface Hearing {
+export interface LockListening {
   /** Whether Redis has confirmed all of them. */
   readonly isLive: boolean
   leave(): void
@@ -31,7 +31,7 @@ export interface Hearing {
  * Listens to the channels of a key, to watch it. If Redis denies one of them, it leaves all.
  * @param onHint  called when something may have changed: with each message, and when messages may have been missed
  */
-export function hear(wakeups: Wakeups, key: string, onHint: () => void): Hearing {
+export function subscribeToLock(wakeups: Wakeups, key: string, onHint: () => void): LockListening {
   const subscriptions: Subscription[] = []
   const leave = (): void => {
     for (const subscription of subscriptions.splice(0)) subscription.leave()

@@ -45,7 +45,7 @@ export class MultiLock extends BaseLock {
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
     refuseForParts(request, this.name)
-    const taking = new Taking(this, this.#locks, request)
+    const taking = new MultiAcquisition(this, this.#locks, request)
     const longWait = new LongWait(
       this.context,
       this.name,
@@ -68,7 +68,7 @@ export class MultiLock extends BaseLock {
 }
 
 /** One call that takes a multi-lock. */
-class Taking {
+class MultiAcquisition {
   readonly #multi: MultiLock
   readonly #locks: readonly Lock[]
   readonly #terms: Request['terms']
@@ -143,7 +143,7 @@ class Taking {
       if (hold.isLive) continue
       this.#taken.delete(lock)
       void releaseAll([hold]) // Redis may still have it
-      if (hold.lostError) this.#bear(hold.lostError)
+      if (hold.lostError) this.#retryOrThrow(hold.lostError)
     }
     return this.#locks.filter((lock) => !this.#taken.has(lock))
   }
@@ -168,7 +168,7 @@ class Taking {
       const forMs = isOnce ? 0 : Math.max(1, Math.ceil(this.#deadlineAt - clock.now()))
       return await this.#waitFor(next, waitTimeMs === undefined ? undefined : forMs)
     } catch (error) {
-      this.#bear(error)
+      this.#retryOrThrow(error)
       this.#request.signal?.throwIfAborted()
       // A re-entry whose hold turned out to be lost: now it is waited for, before the others.
       this.#next = next
@@ -253,12 +253,12 @@ class Taking {
       await Promise.all([...this.#taken.values()].map(lease))
       this.#isEven = true
     } catch (error) {
-      this.#bear(error)
+      this.#retryOrThrow(error)
     }
   }
 
   /** @throws the error, unless another round may succeed */
-  #bear(error: unknown): void {
+  #retryOrThrow(error: unknown): void {
     if (!(error instanceof LeaseLostError)) throw error
     const { reason } = error
     // A lock that was taken away may be granted the next time; not so if the lease is shorter than it takes to get them all.

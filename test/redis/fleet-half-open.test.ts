@@ -1,4 +1,4 @@
-/** What `client.inspect()` shows of a client whose connections were cut off without a FIN, as by a firewall. */
+/** What `client.fleet.inspect()` shows of a client whose connections were cut off without a FIN, as by a firewall. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, HolderStatus } from '../../src/index.js'

@@ -1,4 +1,4 @@
-/** What `client.inspect()` and `client.locks()` find on a real server, against what the holders and waiters know themselves. */
+/** What `client.fleet` finds on a real server, against what the holders and waiters know themselves. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { before, describe, it } from 'node:test'
@@ -220,7 +220,7 @@ describe('an inspection', () => {
       assert(kind)
       const hold = await kind.lock(holder, 'a').lock()
       let heard = 0
-      const hearing = observer.fleet.hear('a', () => heard++)
+      const hearing = observer.fleet.subscribeToLock('a', () => heard++)
       await waitUntil(() => hearing.isLive)
       for (const client of [observer, other]) {
         assert.equal((await client.fleet.inspect('a', { timeoutMs })).otherListeners, 0)
@@ -240,7 +240,7 @@ describe('an inspection', () => {
     const observer = await lab.connect()
     const warnings: string[] = []
     observer.on('warning', ({ message }) => warnings.push(message))
-    const hearing = observer.fleet.hear('a', () => {})
+    const hearing = observer.fleet.subscribeToLock('a', () => {})
     await waitUntil(async () => warnings.length === 1 && (await admin.pubsub('CHANNELS', '*')).length === 0)
     assert.equal(hearing.isLive, false)
     await allowAll(admin)

@@ -32,7 +32,7 @@ async function lookAt(observer: Client, holder: Client, waiter: Client): Promise
   const waiting = waiter.getLock('lock:7').lock({ label: 'order' })
   waiting.catch(() => {})
   let heard = 0
-  const hearings = ['lock:3', 'lock:7'].map((name) => observer.fleet.hear(name, () => heard++))
+  const hearings = ['lock:3', 'lock:7'].map((name) => observer.fleet.subscribeToLock(name, () => heard++))
   await waitUntil(() => hearings.every(({ isLive }) => isLive), { timeoutMs: 30_000, message: 'all is subscribed to' })
   const info = await waitUntil(
     async () => {

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Answers, TimedReply } from '../../src/fleet/ask.js'
+import { ClientReports } from '../../src/fleet/client-reports.js'
 import { joinLock } from '../../src/fleet/join.js'
 import type { LockKeys } from '../../src/fleet/lock-keys.js'
 import type { HoldState, WaitState } from '../../src/fleet/protocol.js'
 import type { ClientRecord } from '../../src/fleet/record.js'
-import { Testimony } from '../../src/fleet/testimony.js'
 
 const NOW = 1_000
 
@@ -44,7 +44,7 @@ function join(situation: Situation) {
       { client: { id, name: id, host: 'h', pid: 1, version: '' }, holds, waits, ageMs: 5_000 },
     ],
   )
-  const testimony = new Testimony(answers, () => NOW)
+  const testimony = new ClientReports(answers, () => NOW)
   for (const [id, record] of records) testimony.addRecord(id, record)
   const listeners = 'listeners' in situation ? situation.listeners : 0
   return joinLock(keys, testimony, (key) => key, listeners, 1)

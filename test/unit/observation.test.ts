@@ -5,7 +5,7 @@ import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import { getMultiLock, getRedLock, type Hold, type HoldfastChannels } from '../../src/index.js'
-import { obeyMark } from '../../src/locks/breaking/apply-mark.js'
+import { applyMark } from '../../src/locks/breaking/apply-mark.js'
 import type { Lock } from '../../src/locks/lock.js'
 import { forcedKey } from '../../src/wire/keys.js'
 import { ClientBench } from '../support/fakes/client-bench.js'
@@ -323,7 +323,7 @@ describe('a forced release by an operator', () => {
     const mark = { id: '1', holder: hold.holder, by: ORDER.by, reason: ORDER.reason, graceMs: 2_000 }
     bench.redis.execute(['SET', forcedKey('a', hold.holder), JSON.stringify(mark), 'PX', '597500']) // 2.5 s ago
     bench.redis.delete('a')
-    await obeyMark(bench.lock.context, { key: 'a', holder: hold.holder })
+    await applyMark(bench.lock.context, { key: 'a', holder: hold.holder })
     await bench.clock.advance(0)
     assert.deepEqual(forced(), [[undefined, 'freed']])
   })

@@ -1,6 +1,6 @@
 // `holdfast unlock`: asks, then breaks a lock.
 import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
-import { patienceFor } from '../../locks/breaking/interrupt.js'
+import { reactionTimeout } from '../../locks/breaking/interrupt.js'
 import { durationOf } from '../../util/duration-text.js'
 import { userAtHost } from '../../util/user-at-host.js'
 import { EXIT, Failure } from '../exit-codes.js'
@@ -71,7 +71,7 @@ function consequence({ status }: HolderInfo, { graceMs, anyway, quarantineMs }: 
     )
   }
   const problem = status === 'unlisted' ? 'It cannot be notified' : 'It is not responding'
-  const patience = durationOf(patienceFor(graceMs))
+  const patience = durationOf(reactionTimeout(graceMs))
   if (!anyway) return `${problem}. Unless it reacts within ${patience}, nothing changes; --anyway would free the lock.`
   const freed =
     quarantineMs > 0

@@ -1,6 +1,6 @@
 // What the commands for operators share: their client, terminal and options.
 import type { Deadlocks } from '../../fleet/deadlocks.js'
-import type { Hearing } from '../../fleet/lock-channels.js'
+import type { LockListening } from '../../fleet/lock-channels.js'
 import type { LockInfo } from '../../fleet/lock-info.js'
 import type { Terminal } from '../terminal.js'
 import type { FleetOptions } from './options.js'
@@ -8,13 +8,13 @@ import type { FleetOptions } from './options.js'
 /** What the commands use of `client.fleet`. */
 export interface FleetView {
   inspect(name: string, options: { timeoutMs: number }): Promise<LockInfo>
-  hear(name: string, onHint: () => void): Hearing
+  subscribeToLock(name: string, onHint: () => void): LockListening
   locks(options: { match: string | undefined; contended: boolean; timeoutMs: number }): AsyncIterable<LockInfo>
   deadlocks(options: { timeoutMs: number }): Promise<Deadlocks>
-  forceUnlock(name: string, order: ForceOrder): Promise<{ outcome: 'released' | 'freed' | 'silent' | 'not-held' }>
+  forceUnlock(name: string, order: ForceRequest): Promise<{ outcome: 'released' | 'freed' | 'silent' | 'not-held' }>
 }
 
-export interface ForceOrder {
+export interface ForceRequest {
   holder: string
   graceMs: number
   by: string

@@ -24,7 +24,7 @@ export async function watch(session: Session): Promise<number> {
   const { fleet, options, terminal, now } = session
   let before: Pick<LockInfo, 'holders' | 'waiters'> = { holders: [], waiters: [] }
   let isFirst = true
-  await lookWhenHeard(session, async () => {
+  await refreshOnMessage(session, async () => {
     const lock = await fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
     const changes = changesBetween(before, lock)
     for (const { event, of } of changes) {
@@ -43,9 +43,9 @@ export async function watch(session: Session): Promise<number> {
  * Looks after each message of the lock at once, and then ever less often, because the grant that follows a release has no
  * message. Messages that arrive during a look cause one more.
  */
-async function lookWhenHeard({ fleet, options, signal }: Session, look: () => Promise<void>): Promise<void> {
+async function refreshOnMessage({ fleet, options, signal }: Session, look: () => Promise<void>): Promise<void> {
   let heard = new AbortController()
-  const hearing = fleet.hear(options.subject, () => heard.abort())
+  const listening = fleet.subscribeToLock(options.subject, () => heard.abort())
   const stopListening = onAbort(signal, () => heard.abort())
   try {
     let pauseMs = Number.POSITIVE_INFINITY
@@ -55,13 +55,13 @@ async function lookWhenHeard({ fleet, options, signal }: Session, look: () => Pr
       await look()
       const restOf = (ms: number): number => Math.max(0, startedAt + ms - performance.now())
       await sleep(restOf(LEAST_PAUSE_MS), { signal })
-      const mostMs = options.intervalMs ?? (hearing.isLive ? INTERVAL_MS : DEAF_INTERVAL_MS)
+      const mostMs = options.intervalMs ?? (listening.isLive ? INTERVAL_MS : DEAF_INTERVAL_MS)
       await sleep(restOf(Math.min(pauseMs, mostMs)), { signal: heard.signal })
       pauseMs = heard.signal.aborted ? LEAST_PAUSE_MS : 2 * pauseMs
     }
   } finally {
     stopListening()
-    hearing.leave()
+    listening.leave()
   }
 }
 

@@ -33,7 +33,7 @@ export class ForcedMarks {
     this.#isReading = true
     for (const lease of this.#due) {
       this.#due.delete(lease) // one that is added from here on comes later in this loop
-      const isObeyed = await obeyMark(this.#context, lease).catch(() => false)
+      const isObeyed = await applyMark(this.#context, lease).catch(() => false)
       if (!isObeyed) await sleep(PAUSE_MS, { clock: this.#context.clock, keepAlive: false })
     }
     this.#isReading = false
@@ -45,7 +45,7 @@ export class ForcedMarks {
  * @returns false: there is no mark, or no such lease, or the mark is too old
  * @throws as `Scripts.ask`
  */
-export async function obeyMark(context: LeaseContext, { key, holder }: MarkedHolder): Promise<boolean> {
+export async function applyMark(context: LeaseContext, { key, holder }: MarkedHolder): Promise<boolean> {
   const found = await readMark(context, { key, holder }, REACTION_MS)
   if (!found) return false
   const { mark, setBetween } = found

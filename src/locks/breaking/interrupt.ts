@@ -11,7 +11,7 @@ import type { Named } from '../../wire/names.js'
 import { ask, inspect, inspectHolder } from '../inspection.js'
 import { type Holder, type LockKind, transferScript } from '../kinds/lock-kind.js'
 import type { LeaseContext } from '../lease.js'
-import { obeyMark } from './apply-mark.js'
+import { applyMark } from './apply-mark.js'
 import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
 import { freeHolder } from './free.js'
 import { type ForcedMark, MAX_GRACE_MS, markNotice, parseMarked, REACTION_MS, setMark, withdrawMark } from './mark.js'
@@ -39,12 +39,12 @@ export interface ForceUnlockOptions {
 }
 
 /** What is to be done. */
-interface Order {
+interface ForceRequest {
   readonly mark: ForcedMark
   readonly anyway: boolean
   readonly quarantineMs: number
   /** This client's holder that keeps the lock during the quarantine; undefined without one. */
-  readonly heir: string | undefined
+  readonly quarantineHolder: string | undefined
 }
 
 export interface ForceUnlockResult {
@@ -67,7 +67,7 @@ const MAX_TEXT = 1_024
 const KNOWN = { holder: 1, graceMs: 1, reason: 1, by: 1, anyway: 1, quarantineMs: 1 }
 
 /** How long a holder that does not react is waited for, ms: until it can no longer find the mark, and its grace is over. */
-export function patienceFor(graceMs: number): number {
+export function reactionTimeout(graceMs: number): number {
   return REACTION_MS + graceMs + MARGIN_MS
 }
 
@@ -79,10 +79,10 @@ export async function forceRelease(
   options: ForceUnlockOptions,
 ): Promise<ForceUnlockResult> {
   const order = checked(context, kind, lock, options)
-  const { mark, quarantineMs, heir } = order
+  const { mark, quarantineMs, quarantineHolder } = order
   const record = async (outcome: AuditEntry['outcome']): Promise<void> => {
     const { holder, by, reason } = mark
-    const quarantine = outcome === 'freed' && heir !== undefined ? { quarantineMs } : {}
+    const quarantine = outcome === 'freed' && quarantineHolder !== undefined ? { quarantineMs } : {}
     const time = new Date().toISOString()
     await writeAudit(context, lock, { time, holder, by, reason, outcome, ...quarantine })
   }
@@ -98,9 +98,9 @@ export async function forceRelease(
     throw error
   }
   await record(outcome)
-  if (outcome === 'freed' && heir !== undefined) {
+  if (outcome === 'freed' && quarantineHolder !== undefined) {
     await sleep(quarantineMs, { clock: context.clock })
-    await freeHolder(context, kind, lock, heir).catch(() => {}) // its lease ends then
+    await freeHolder(context, kind, lock, quarantineHolder).catch(() => {}) // its lease ends then
   }
   const found = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lock) : undefined
   return found ? { outcome, holder: found } : { outcome }
@@ -110,13 +110,13 @@ async function endHolder(
   context: LeaseContext,
   kind: LockKind,
   lock: Named,
-  { mark, anyway, quarantineMs, heir }: Order,
+  { mark, anyway, quarantineMs, quarantineHolder }: ForceRequest,
   earlier: ReturnType<typeof parseMarked>['earlier'],
 ): Promise<ForceOutcome> {
   const now = context.clock.now()
   // Its work keeps the grace that another operator has given it.
-  const earlierEndsAt = earlier ? now - earlier.ageMs + patienceFor(earlier.mark.graceMs) : now
-  const endsAt = Math.max(now + patienceFor(mark.graceMs), earlierEndsAt)
+  const earlierEndsAt = earlier ? now - earlier.ageMs + reactionTimeout(earlier.mark.graceMs) : now
+  const endsAt = Math.max(now + reactionTimeout(mark.graceMs), earlierEndsAt)
   await notifyHolder(context, lock, mark.holder).catch(() => {}) // it then does not react
   if (await hasLeft(context, kind, lock, mark.holder, endsAt)) {
     await withdraw(context, lock, mark)
@@ -129,16 +129,16 @@ async function endHolder(
   // The mark stays, also in place of an earlier one: it tells a holder that wakes up why it lost the lock.
   if (earlier) await ask(context, lock, 'forceUnlock', setMark(kind, lock.key, mark, 0), parseMarked)
   const isEnded =
-    heir === undefined
+    quarantineHolder === undefined
       ? await freeHolder(context, kind, lock, mark.holder)
-      : await takeOver(context, kind, lock, mark.holder, heir, quarantineMs + MARGIN_MS)
+      : await takeOver(context, kind, lock, mark.holder, quarantineHolder, quarantineMs + MARGIN_MS)
   return isEnded ? 'freed' : 'released'
 }
 
 /** Makes the client of the holder read the mark. This client reads it itself. */
 async function notifyHolder(context: LeaseContext, { key }: Named, holder: string): Promise<void> {
   const clientId = clientIdOf(holder)
-  if (clientId === context.clientId) await obeyMark(context, { key, holder })
+  if (clientId === context.clientId) await applyMark(context, { key, holder })
   else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice({ key, holder }))
 }
 
@@ -195,7 +195,12 @@ async function holderOf(context: LeaseContext, kind: LockKind, lock: Named): Pro
   return found?.holders[0]
 }
 
-function checked(context: LeaseContext, kind: LockKind, { name: lockName }: Named, options: ForceUnlockOptions): Order {
+function checked(
+  context: LeaseContext,
+  kind: LockKind,
+  { name: lockName }: Named,
+  options: ForceUnlockOptions,
+): ForceRequest {
   if (kind.isDivisible) {
     const allowed = `a lock with one name, which a ${kind.title} is not; without options it frees the lock regardless of its holder`
     throw new ConfigError('forceUnlock', undefined, allowed, { lockName })
@@ -218,7 +223,8 @@ function checked(context: LeaseContext, kind: LockKind, { name: lockName }: Name
     },
     anyway,
     quarantineMs,
-    heir: quarantineMs > 0 ? kind.holder(formatHolder(context.clientId, context.owners.next().id)) : undefined,
+    quarantineHolder:
+      quarantineMs > 0 ? kind.holder(formatHolder(context.clientId, context.owners.next().id)) : undefined,
   }
 }
 

@@ -4,7 +4,7 @@ import { ls } from '../../../src/cli/operate/ls.js'
 import { type FleetCommand, parseFleetOptions } from '../../../src/cli/operate/options.js'
 import { top } from '../../../src/cli/operate/top.js'
 import { unlock } from '../../../src/cli/operate/unlock.js'
-import type { FleetView, ForceOrder, Session } from '../../../src/cli/operate/view.js'
+import type { FleetView, ForceRequest, Session } from '../../../src/cli/operate/view.js'
 import { watch } from '../../../src/cli/operate/watch.js'
 import { who } from '../../../src/cli/operate/who.js'
 import { Terminal } from '../../../src/cli/terminal.js'
@@ -91,7 +91,7 @@ export const LOCKS: readonly LockInfo[] = [
 export class FakeFleet implements FleetView {
   locksNow: readonly LockInfo[]
   /** Those that `forceUnlock` was called with. */
-  readonly orders: ({ name: string } & ForceOrder)[] = []
+  readonly orders: ({ name: string } & ForceRequest)[] = []
   outcome: Awaited<ReturnType<FleetView['forceUnlock']>>['outcome'] = 'released'
   /** How long a release takes, ms of the fake clock. */
   tookMs = 681
@@ -114,7 +114,7 @@ export class FakeFleet implements FleetView {
     return found
   }
 
-  hear(_name: string, onHint: () => void) {
+  subscribeToLock(_name: string, onHint: () => void) {
     this.publish = onHint
     return { isLive: this.isLive, leave: () => (this.publish = () => {}) }
   }
@@ -132,7 +132,7 @@ export class FakeFleet implements FleetView {
     return confirm(this.locksNow, this.locksNow)
   }
 
-  async forceUnlock(name: string, order: ForceOrder) {
+  async forceUnlock(name: string, order: ForceRequest) {
     this.orders.push({ name, ...order })
     this.now += this.tookMs
     return { outcome: this.outcome }

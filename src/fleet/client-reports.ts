@@ -5,7 +5,7 @@ import type { HoldState, WaitState } from './protocol.js'
 import type { ClientRecord } from './record.js'
 
 /** What a client says, and how long ago. */
-interface Said<T> {
+interface Report<T> {
   readonly client: string
   readonly state: T
   readonly agoMs: number
@@ -19,7 +19,7 @@ interface Entry<T> {
 }
 
 /** Built once for any number of locks: there may be ten thousand of them, and as many clients. */
-export class Testimony {
+export class ClientReports {
   /** Whether every client was asked, and has said all. */
   readonly isComplete: boolean
   readonly #answers: Answers
@@ -61,13 +61,13 @@ export class Testimony {
     return [...this.#waits.keys()]
   }
 
-  holdsOf(lock: string): readonly Said<HoldState>[] {
+  holdsOf(lock: string): readonly Report<HoldState>[] {
     return this.#said(this.#holds, lock)
   }
 
   /** Those that have waited for longest first. */
-  waitsFor(lock: string): readonly Said<WaitState>[] {
-    const age = ({ state, agoMs }: Said<WaitState>): number => state.waitedMs + agoMs
+  waitsFor(lock: string): readonly Report<WaitState>[] {
+    const age = ({ state, agoMs }: Report<WaitState>): number => state.waitedMs + agoMs
     return this.#said(this.#waits, lock).sort((one, other) => age(other) - age(one))
   }
 
@@ -112,7 +112,7 @@ export class Testimony {
     for (const state of waits) append(this.#waits, state.lock, { client, state, at })
   }
 
-  #said<T>(lists: ReadonlyMap<string, readonly Entry<T>[]>, lock: string): Said<T>[] {
+  #said<T>(lists: ReadonlyMap<string, readonly Entry<T>[]>, lock: string): Report<T>[] {
     const now = this.#now()
     return (lists.get(lock) ?? []).map(({ client, state, at }) => ({ client, state, agoMs: Math.round(now - at) }))
   }

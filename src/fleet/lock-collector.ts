@@ -5,12 +5,12 @@ import type { LeaseContext } from '../locks/lease.js'
 import { clientIdOf } from '../wire/holder.js'
 import { unmappedName } from '../wire/names.js'
 import { type Answers, askClients } from './ask.js'
+import { ClientReports } from './client-reports.js'
 import { type Joined, joinLock } from './join.js'
 import { countListeners, listInboxes } from './lock-channels.js'
 import { type ClientInfo, type ClientState, countWaiters, type LockInfo } from './lock-info.js'
 import { KIND, type LockKeys, readLockKeys } from './lock-keys.js'
 import { askRecord, type ClientRecord } from './record.js'
-import { Testimony } from './testimony.js'
 
 /** The most clients that are asked about one lock; those in its keys come first. */
 const MAX_ASKED = 1_000
@@ -20,7 +20,7 @@ const MAX_STATES = 1_000
 export const PAGE = 64
 
 /** Collects the state of every client's locks from keys, channels and client replies. */
-export class Survey {
+export class LockCollector {
   readonly #context: LeaseContext
   readonly #ownInfo: () => ClientInfo | undefined
   /** What the program calls the lock with this key. */
@@ -45,41 +45,41 @@ export class Survey {
     const ids = [...new Set([...clientsIn(keys), ...inboxes])]
     const what = { locks: [key], limit: MAX_STATES }
     const answers = await askClients(this.#context, ids.slice(0, MAX_ASKED), what, timeoutMs)
-    const testimony = this.#testimony(answers)
-    await this.#readRecordsFor([keys], testimony)
-    const joined = this.#join(keys, testimony, listeners?.get(key))
+    const reports = this.#reports(answers)
+    await this.#readRecordsFor([keys], reports)
+    const joined = this.#join(keys, reports, listeners?.get(key))
     const { info, unconfirmed } =
-      joined.unconfirmed > 0 ? await this.#joinAgain(joined, key, testimony, listeners) : joined
+      joined.unconfirmed > 0 ? await this.#joinAgain(joined, key, reports, listeners) : joined
     this.unconfirmedClaims += unconfirmed
     return ids.length > MAX_ASKED ? { ...info, isComplete: false } : info
   }
 
   /** Asks all clients for everything, for `read`. */
-  async askAll(timeoutMs: number): Promise<Testimony> {
+  async askAll(timeoutMs: number): Promise<ClientReports> {
     const listed = await listInboxes(this.#context.scripts).catch(() => undefined)
     const ids = [this.#context.clientId, ...(listed ?? [])]
     const answers = await askClients(this.#context, ids, { limit: MAX_STATES }, timeoutMs)
-    return this.#testimony({ ...answers, listed: listed && new Set(listed) })
+    return this.#reports({ ...answers, listed: listed && new Set(listed) })
   }
 
   /**
    * @param all  keys, at most `PAGE`
-   * @param testimony  of `askAll`; the records that are read are added
+   * @param reports  of `askAll`; the records that are read are added
    * @returns those that are locks, semaphores or latches, or that a client waits for, as far as this user may read them
    */
-  async read(all: readonly string[], testimony: Testimony): Promise<LockInfo[]> {
+  async read(all: readonly string[], reports: ClientReports): Promise<LockInfo[]> {
     const { scripts } = this.#context
     const found = (await Promise.all(all.map((key) => readLockKeys(scripts, key).catch(unlessForbidden)))).flat()
     const listeners = await countListeners(scripts, all).catch(() => undefined)
-    await this.#readRecordsFor(found, testimony)
+    await this.#readRecordsFor(found, reports)
     return found.flatMap((keys) => {
-      const { info, unconfirmed } = this.#join(keys, testimony, listeners?.get(keys.key))
+      const { info, unconfirmed } = this.#join(keys, reports, listeners?.get(keys.key))
       this.unconfirmedClaims += unconfirmed
       const { kind, holders } = info
       const isSemaphore = kind === KIND.semaphore || kind === KIND.permits
       // The locks `a` and `{a}` share channels, queues and leases: only one of them may exist.
       const isInUse = isSemaphore || holders.length + countWaiters(info) > 0
-      return (keys.exists && isInUse) || testimony.waitsFor(keys.key).length > 0 ? [info] : []
+      return (keys.exists && isInUse) || reports.waitsFor(keys.key).length > 0 ? [info] : []
     })
   }
 
@@ -87,19 +87,19 @@ export class Survey {
   async clients(timeoutMs: number): Promise<ClientState[]> {
     const ids = await this.#inboxes()
     const answers = await askClients(this.#context, ids, { locks: [], limit: 0 }, timeoutMs)
-    const testimony = this.#testimony(answers)
-    await this.#readRecords(ids, testimony)
+    const reports = this.#reports(answers)
+    await this.#readRecords(ids, reports)
     const unknown = { name: '', host: '', pid: 0, version: '' }
     return ids.map((id) => {
       const lost = answers.replies.get(id)?.lost
-      const about = { ...unknown, ...testimony.infoOf(id), id, status: testimony.statusOf(id) }
+      const about = { ...unknown, ...reports.infoOf(id), id, status: reports.statusOf(id) }
       return lost === undefined ? about : { ...about, lossesLastHour: lost }
     })
   }
 
-  #testimony(answers: Answers): Testimony {
+  #reports(answers: Answers): ClientReports {
     const { clock } = this.#context
-    return new Testimony(answers, () => clock.now())
+    return new ClientReports(answers, () => clock.now())
   }
 
   /** This client first; it alone if Redis does not list the others. */
@@ -109,36 +109,36 @@ export class Survey {
     return [...new Set([clientId, ...listed])]
   }
 
-  #join(keys: LockKeys, testimony: Testimony, listeners: number | undefined): Joined {
-    return joinLock(keys, testimony, this.#nameOf, listeners, this.#context.scripts.isCluster ? 2 : 1)
+  #join(keys: LockKeys, reports: ClientReports, listeners: number | undefined): Joined {
+    return joinLock(keys, reports, this.#nameOf, listeners, this.#context.scripts.isCluster ? 2 : 1)
   }
 
   /** The lock changed hands between the first look at its keys and a reply. */
   async #joinAgain(
     before: Joined,
     key: string,
-    testimony: Testimony,
+    reports: ClientReports,
     listeners: ReadonlyMap<string, number> | undefined,
   ): Promise<Joined> {
     const keys = await readLockKeys(this.#context.scripts, key)
-    await this.#readRecordsFor([keys], testimony)
-    const joined = this.#join(keys, testimony, listeners?.get(key))
+    await this.#readRecordsFor([keys], reports)
+    const joined = this.#join(keys, reports, listeners?.get(key))
     return joined.unconfirmed < before.unconfirmed ? joined : before
   }
 
   /** Reads the records of all clients that these locks are about. */
-  async #readRecordsFor(found: readonly LockKeys[], testimony: Testimony): Promise<void> {
-    const ids = found.flatMap((keys) => [...clientsIn(keys), ...testimony.clientsOf(keys.key)])
-    await this.#readRecords(ids, testimony)
+  async #readRecordsFor(found: readonly LockKeys[], reports: ClientReports): Promise<void> {
+    const ids = found.flatMap((keys) => [...clientsIn(keys), ...reports.clientsOf(keys.key)])
+    await this.#readRecords(ids, reports)
   }
 
   /** Those that were not read yet. */
-  async #readRecords(ids: readonly string[], testimony: Testimony): Promise<void> {
-    const missing = [...new Set(ids)].filter((id) => !testimony.hasRecord(id))
+  async #readRecords(ids: readonly string[], reports: ClientReports): Promise<void> {
+    const missing = [...new Set(ids)].filter((id) => !reports.hasRecord(id))
     await Promise.all(
       missing.map(async (id) => {
         const record = await this.#record(id).catch(() => undefined)
-        if (record) testimony.addRecord(id, record)
+        if (record) reports.addRecord(id, record)
       }),
     )
   }
