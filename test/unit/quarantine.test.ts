@@ -62,7 +62,7 @@ describe('a quarantine', () => {
     const next = await clock.until(waiting)
     assert(clock.now() >= 12_500)
     await next.unlock()
-    await assert.rejects(hold.unlock(), { reason: 'gone', by: 'ops@laptop' })
+    await assert.rejects(hold.unlock(), { reason: 'gone', forced: { by: 'ops@laptop', reason: 'INC-4711' } })
     const [entry] = await readAudit(theirs.context)
     assert.deepEqual([entry?.outcome, entry?.quarantineMs], ['freed', 10_000])
   })
