@@ -2,9 +2,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { capture, fail, root } from '../run.mjs'
 import { withExports } from './exports.mjs'
 import { repositoryOf } from './readme-links.mjs'
-import { capture, fail, root } from '../run.mjs'
 
 /**
  * Half of what the first version with source maps had, and 300 KB for what operators use: fleet, command line, server of the
