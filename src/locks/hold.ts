@@ -242,7 +242,10 @@ export class Hold {
     this.#lease.keepAtLeast(this.#hold)
   }
 
-  /** What a hold is, without its methods, for `JSON.stringify`; the fencing token as a text, because JSON has no bigint. */
+  /**
+   * What a hold is, without its methods, for logs; the fencing token as a text, because JSON has no bigint.
+   * @example `console.log(JSON.stringify(hold))`
+   */
   toJSON(): object {
     const { fencingToken } = this
     return { ...this.#shown(), ...(fencingToken !== undefined && { fencingToken: String(fencingToken) }) }

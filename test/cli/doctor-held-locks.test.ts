@@ -69,7 +69,7 @@ describe('holdfast doctor', () => {
     const { status, message, fix } = (await checks())['lock-expiry']
     assert.equal(status, 'problem')
     assert.match(message, /^without a TTL: (lock:[a-d] \(10488e73-\S+:1(:write)?\)(, )?){3} and 1 more, of 5 locks$/)
-    assert.match(fix ?? '', /^PEXPIRE lock:[a-d] 30000: a holder that is alive renews it/)
+    assert.match(fix ?? '', /^PEXPIRE lock:[a-d] 30000: a live holder renews it/)
   })
 
   it('names the oldest holds, by whom and for what, as far as that is known', async () => {
