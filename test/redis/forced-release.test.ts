@@ -205,6 +205,7 @@ describe('forceUnlock({ holder })', () => {
     lab.onEnd(() => command.stop())
     const lock = client.getLock('a')
     await waitUntil(async () => (await lock.getHolders())[0]?.holder !== holder, { timeoutMs: 60_000 })
+    await waitUntil(async () => (await client.fleet.audit()).length > 0) // it is in the quarantine
     await command.stop()
     assert.ok((await lab.server.admin.pttl('a')) !== -1, 'its key expires')
     const free = await waitUntil(async () => (await lock.tryLock()) ?? undefined, { timeoutMs: 30_000 })
