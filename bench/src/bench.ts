@@ -68,22 +68,8 @@ export class Bench {
     setting: Setting,
     fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
   ): Promise<T> {
-    const { processes = 1, kind = 'lock', permits = 1, leaseMs = LEASE_MS, keep = false, maxBlockMs } = setting
-    const { tuned } = library
-    const url = await this.#urlOf(library)
-    const assignment = {
-      library: library.name,
-      name: this.#name,
-      url,
-      work,
-      kind,
-      permits,
-      leaseMs,
-      keep,
-      tuned,
-      maxBlockMs,
-    }
-    const contenders = Array.from({ length: processes }, () => new Contender<W['do']>(library, assignment))
+    const assignment = await this.#assignment(library, work, setting)
+    const contenders = Array.from({ length: setting.processes ?? 1 }, () => new Contender<W['do']>(library, assignment))
     try {
       await Promise.all(contenders.map((contender) => contender.opened()))
       return await fn(contenders)
@@ -128,6 +114,21 @@ export class Bench {
     return (await server).url
   }
 
+  /** A process whose tasks acquire a lock repeatedly, but rest until they are measured. It is up to the caller to end it. */
+  async looping(library: Library, loop: Loop): Promise<Contender<'loop'>> {
+    this.#name = `bench-${++this.#runs}`
+    const contender = new Contender<'loop'>(library, await this.#assignment(library, loopOf(loop), loop))
+    await contender.opened()
+    return contender
+  }
+
+  async #assignment<W extends Work>(library: Library, work: W, setting: Setting) {
+    const { kind = 'lock', permits = 1, leaseMs = LEASE_MS, keep = false, maxBlockMs } = setting
+    const { name, tuned } = library
+    const url = await this.#urlOf(library)
+    return { library: name, name: this.#name, url, work, kind, permits, leaseMs, keep, tuned, maxBlockMs }
+  }
+
   /** Commands that clients send per section, counted in a separate short run. */
   async commandsPerSection(library: Library, loop: Loop): Promise<number> {
     if (library.serve !== undefined) return Number.NaN // it does not use Redis
@@ -139,17 +140,21 @@ export class Bench {
 
   async #looped<T>(
     library: Library,
-    { processes, tasks, each = false, sectionMs = 0, restMs = 0, ...rest }: Loop,
+    loop: Loop,
     fn: (contenders: readonly Contender<'loop'>[]) => Promise<T>,
   ): Promise<T> {
-    const work = { do: 'loop', tasks, each, sectionMs, restMs } as const
-    return await this.contend(library, work, { processes, ...rest }, async (contenders) => {
+    const { processes } = loop
+    return await this.contend(library, loopOf(loop), loop, async (contenders) => {
       await Promise.all(contenders.map((contender) => contender.start()))
       // Many processes warm up on few cores.
       await sleep((library.warmUpMs ?? WARM_UP_MS) * Math.max(1, processes / 2))
       return await fn(contenders)
     })
   }
+}
+
+function loopOf({ tasks, each = false, sectionMs = 0, restMs = 0 }: Loop) {
+  return { do: 'loop', tasks, each, sectionMs, restMs } as const
 }
 
 export function measured<W extends Work['do']>(contenders: readonly Contender<W>[], ms: number): Promise<Results[W][]> {

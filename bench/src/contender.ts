@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { LIBRARIES } from './libraries/index.js'
 import type { Locker, Release } from './library.js'
+import { cpuSince } from './machine.js'
 import {
   type Assignment,
   type BlockResult,
@@ -31,6 +32,8 @@ class Loops implements Job {
   /** A semaphore or a read lock admits more than one. */
   readonly #atOnce: number
   #endsAt = Number.POSITIVE_INFINITY
+  /** Otherwise they rest until they are measured. */
+  #isRunning = false
   #sections: number[] = []
   #latencies: number[] = []
   #handOffs: number[] = []
@@ -50,6 +53,8 @@ class Loops implements Job {
 
   async start(): Promise<void> {
     const { tasks, each } = this.#work
+    this.#endsAt = Number.POSITIVE_INFINITY
+    this.#isRunning = true
     const names = Array.from({ length: tasks }, (_, task) => (each ? `${this.#name}:${task}` : this.#name))
     for (const name of new Set(names)) await this.#locker.prepare?.(name)
     this.#sections = names.map(() => 0)
@@ -57,6 +62,7 @@ class Loops implements Job {
   }
 
   async measure(ms: number): Promise<LoopResult> {
+    if (!this.#isRunning) await this.start()
     this.#sections.fill(0)
     this.#latencies = []
     this.#handOffs = []
@@ -71,6 +77,7 @@ class Loops implements Job {
         this.#end = resolve
       }),
     ])
+    this.#isRunning = false
     const sections = [...this.#sections]
     return {
       sections,
@@ -82,6 +89,21 @@ class Loops implements Job {
     }
   }
 
+  /** Not async: an empty section costs nothing. */
+  #section(sectionMs: number): Promise<void> | void {
+    this.#waiting--
+    const enteredAt = performance.now()
+    if (this.#releasedAt > 0) this.#handOffs.push(enteredAt - this.#releasedAt)
+    this.#releasedAt = 0
+    if (++this.#inside > this.#atOnce) this.#overlaps++
+    const leave = (): void => {
+      this.#inside--
+      if (this.#waiting > 0 && !this.#work.each) this.#releasedAt = performance.now()
+    }
+    if (sectionMs > 0) return sleep(sectionMs).then(leave)
+    leave()
+  }
+
   async #loop(task: number, name: string): Promise<void> {
     const { sectionMs, restMs } = this.#work
     const onRefused = () => this.#refused++
@@ -91,16 +113,14 @@ class Loops implements Job {
       const askedAt = performance.now()
       if (askedAt >= this.#endsAt) return
       this.#waiting++
-      const release = await acquire(this.#locker, name, onRefused)
-      this.#waiting--
-      const enteredAt = performance.now()
-      if (this.#releasedAt > 0) this.#handOffs.push(enteredAt - this.#releasedAt)
-      this.#releasedAt = 0
-      if (++this.#inside > this.#atOnce) this.#overlaps++
-      if (sectionMs > 0) await sleep(sectionMs)
-      this.#inside--
-      if (this.#waiting > 0 && !this.#work.each) this.#releasedAt = performance.now()
-      await release()
+      if (this.#locker.run) {
+        await this.#locker.run(name, () => this.#section(sectionMs))
+      } else {
+        const release = await acquire(this.#locker, name, onRefused)
+        const inside = this.#section(sectionMs)
+        if (inside !== undefined) await inside
+        await release()
+      }
       const now = performance.now()
       if (now < this.#endsAt) {
         this.#sections[task] = (this.#sections[task] ?? 0) + 1
@@ -247,11 +267,6 @@ function sample(values: readonly number[]): number[] {
   const step = Math.ceil(values.length / SAMPLES)
   const sampled = step <= 1 ? values : values.filter((_, index) => index % step === 0)
   return sampled.map((value) => Math.round(value * 1_000) / 1_000)
-}
-
-function cpuSince(start: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(start)
-  return (user + system) / 1_000
 }
 
 /** The monotonic clock, which all processes share. */

@@ -29,7 +29,7 @@ export function htmlOf(report: Report, workloads: readonly Workload[]): string {
     Object.entries(versions)
       .map((pair) => pair.join(' '))
       .join(', '),
-    `Medians of ${rounds} interleaved rounds, ${report.at}. The line “floor” is what two minimal scripts cost.`,
+    `Medians of ${rounds} interleaved rounds, ${report.at}. The line “floor” is what the least pair of scripts costs.`,
   ]
   const sections = workloads.map((workload) => sectionOf(workload, report.workloads[workload.id]))
   const growths = GROWTHS.map((growth) => growthOf(growth, report.growth?.[growth.id]))
@@ -49,7 +49,7 @@ function sectionOf(workload: Workload, summary: Summary | undefined): string {
     line.map((text) => `<${tag}>${escaped(text)}</${tag}>`).join('')
   const goals = summary.goals.map(
     ({ what, goal, value, met }) =>
-      `<li class="${met ? 'met' : 'unmet'}">${met ? 'met' : 'not met'}: ${escaped(`${what} ${goal}: ${show(value)}`)}</li>`,
+      `<li class="${met ? 'met' : 'unmet'}">${summary.doubt !== undefined ? 'not judged' : met ? 'met' : 'not met'}: ${escaped(`${what} ${goal}: ${show(value)}`)}</li>`,
   )
   return `<h2>${escaped(workload.title)}</h2>
 ${bars(workload, summary)}
@@ -81,7 +81,7 @@ function bars({ by, unit, isLessBetter = false }: Workload, summary: Summary): s
 
 function colorOf(name: string): string {
   if (name.startsWith('holdfast')) return OURS
-  return ['floor', 'floor-redisson', 'redisson-java', 'zookeeper', 'etcd'].includes(name) ? REFERENCE : PEER
+  return ['floor', 'redisson-java', 'zookeeper', 'etcd'].includes(name) ? REFERENCE : PEER
 }
 
 function growthOf(growth: Growth, curves: Curves | undefined): string {

@@ -4,6 +4,8 @@ export interface Locker {
   prepare?(name: string): Promise<unknown>
   /** Acquires the lock, however long that takes, and resolves to its release. */
   acquire(name: string): Promise<Release>
+  /** Runs a section with the lock held, for a library whose recommended form that is. */
+  run?(name: string, section: () => Promise<void> | void): Promise<unknown>
 }
 
 export type Release = () => Promise<unknown>

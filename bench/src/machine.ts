@@ -38,3 +38,9 @@ function versionOf(name: string): string {
   }
   return '?'
 }
+
+/** CPU time of this process since `start`, ms. */
+export function cpuSince(start: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(start)
+  return (user + system) / 1_000
+}

@@ -9,6 +9,7 @@ import { writeMarkdown } from './markdown.js'
 import { RedisPlace } from './redis-place.js'
 import type { Report } from './report.js'
 import { runRounds } from './rounds.js'
+import { measureSizing, sizingText } from './sizing.js'
 import { summarize } from './summary.js'
 import { textOf } from './text.js'
 import { WORKLOADS } from './workloads/index.js'
@@ -24,7 +25,8 @@ const USAGE = `npm run bench -- [options]
   --json              print one line of JSON instead of tables
   --html report.html  write the whole report with charts to one file
   --markdown          write the tables into bench/results, and the overview into docs/benchmarks.md
-  --growth            also measure how cost grows with waiters, processes and held locks; with --workloads none, only that`
+  --growth            also measure how cost grows with waiters, processes and held locks; with --workloads none, only that
+  --sizing            measure only what locks, waiters and clients cost`
 
 const { values } = parseArgs({
   options: {
@@ -36,12 +38,17 @@ const { values } = parseArgs({
     html: { type: 'string' },
     markdown: { type: 'boolean', default: false },
     growth: { type: 'boolean', default: false },
+    sizing: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
 
 async function main(): Promise<void> {
   if (values.help) return console.log(USAGE)
+  if (values.sizing) {
+    const measured = await measureSizing()
+    return console.log(values.json ? JSON.stringify(measured) : sizingText(measured))
+  }
   const workloads = chosen(WORKLOADS, values.workloads, ({ id }) => id)
   const libraries = chosen(LIBRARIES, values.libraries, ({ name }) => name.replace(/-tuned$/, ''))
   const rounds = positive('--rounds', values.rounds)

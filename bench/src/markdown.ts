@@ -69,8 +69,10 @@ function ratios(measured: readonly Measured[]): string[] {
 
 function section(workload: Workload, summary: Summary): string[] {
   const goals = summary.goals.map(
-    ({ what, goal, value, met }) => `- ${met ? 'met' : '**not met**'}: ${what} ${goal}: ${show(value)}`,
+    ({ what, goal, value, met }) =>
+      `- ${summary.doubt !== undefined ? 'not judged' : met ? 'met' : '**not met**'}: ${what} ${goal}: ${show(value)}`,
   )
+  if (summary.doubt !== undefined) goals.push('', `Not judged: ${summary.doubt}.`)
   return [`## ${workload.id}: ${workload.title}`, '', ...table(tableOf(workload, summary)), '', ...goals]
 }
 

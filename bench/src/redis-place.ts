@@ -17,9 +17,9 @@ export class RedisPlace {
     this.#program = program
   }
 
-  static async start(): Promise<RedisPlace> {
+  static async start(...more: string[]): Promise<RedisPlace> {
     const port = await freePort()
-    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', ...more]
     return new RedisPlace(port, await Program.start(port, 'redis-server', () => args))
   }
 
@@ -31,6 +31,11 @@ export class RedisPlace {
   async scripts(): Promise<number> {
     const calls = [...(await this.admin.info('commandstats')).matchAll(/^cmdstat_(?:eval|evalsha|fcall):calls=(\d+)/gm)]
     return calls.reduce((total, [, count]) => total + Number(count), 0)
+  }
+
+  /** In use, bytes. */
+  async memory(): Promise<number> {
+    return Number(/^used_memory:(\d+)/m.exec(await this.admin.info('memory'))?.[1])
   }
 
   /** CPU time so far, ms. */

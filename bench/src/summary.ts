@@ -1,6 +1,7 @@
 import type { Figures } from './bench.js'
 import type { Library } from './library.js'
 import type { Cell, Table } from './rounds.js'
+import { median, quantile } from './statistics.js'
 import type { Compared, Goal, Workload } from './workload.js'
 
 /** One workload in the JSON line. */
@@ -17,7 +18,13 @@ export interface Summary {
   readonly [figure: string]: unknown
   readonly cells: Record<string, Figures & { readonly why?: string }>
   readonly goals: readonly Goal[]
+  /** Why the goals cannot be judged. */
+  readonly doubt?: string
 }
+
+/** The ratio of its tenth fastest slice to its tenth slowest. */
+const MAX_SPREAD = 2
+const MAX_ABOVE_FLOOR = 1.15
 
 export function summarize(table: Table): Record<string, Summary> {
   return Object.fromEntries([...table].map(([workload, row]) => [workload.id, summaryOf(workload, row)]))
@@ -34,14 +41,15 @@ function summaryOf(workload: Workload, row: ReadonlyMap<Library, Cell>): Summary
     return isLessBetter ? -difference : difference
   })
   const bestFigures = best[0]?.[1].figures ?? {}
-  const ratio = (to: Figures) => (holdfast[by] ?? Number.NaN) / (to[by] ?? Number.NaN)
+  const cellOf = (name: string): Cell | undefined => [...row].find(([library]) => library.name === name)?.[1]
+  const ratioOf = (one: string, other: string): number => ratio(by, cellOf(one), cellOf(other))
   const compared: Compared = {
     holdfast,
     floor,
     best: bestFigures,
-    bestOwnerChecking: best.find(([library]) => library.checksOwner)?.[1].figures ?? {},
-    ratioToBest: ratio(bestFigures),
-    ratioToFloor: ratio(floor),
+    ratioToBest: ratioOf('holdfast', best[0]?.[0].name ?? ''),
+    ratioToFloor: ratioOf('holdfast', 'floor'),
+    ratioOf,
     of,
   }
   return {
@@ -62,7 +70,34 @@ function summaryOf(workload: Workload, row: ReadonlyMap<Library, Cell>): Summary
       ]),
     ),
     goals: workload.goals?.(compared) ?? [],
+    ...doubtOf(by, best[0]?.[0].name, ratioOf, cellOf('floor')),
   }
+}
+
+/** The median of the ratios of slices that were measured in turn; otherwise the ratio of the medians. */
+function ratio(by: string, one: Cell | undefined, other: Cell | undefined): number {
+  const [ours = [], theirs = []] = [one?.slices, other?.slices]
+  if (ours.length === 0 || ours.length !== theirs.length) {
+    return (one?.figures[by] ?? Number.NaN) / (other?.figures[by] ?? Number.NaN)
+  }
+  return median(ours.map((figures, index) => (figures[by] ?? Number.NaN) / (theirs[index]?.[by] ?? Number.NaN)))
+}
+
+/** Why no goal can be judged by these figures, if that is so. */
+function doubtOf(
+  by: string,
+  best: string | undefined,
+  ratioOf: (one: string, other: string) => number,
+  floor: Cell | undefined,
+): { readonly doubt?: string } {
+  const rates = floor?.slices?.map((figures) => figures[by] ?? Number.NaN) ?? []
+  if (rates.length === 0) return {}
+  const spread = quantile(rates, 0.9) / quantile(rates, 0.1)
+  if (spread > MAX_SPREAD)
+    return { doubt: `the machine was busy: the floor alone differed by ${spread.toFixed(1)} times` }
+  // A plain key costs Redis less than a hash, and that is all a library can save.
+  const above = best === undefined ? 0 : ratioOf(best, 'floor')
+  return above > MAX_ABOVE_FLOOR ? { doubt: `${best} is faster than the floor, ${above.toFixed(2)} times` } : {}
 }
 
 function number(value = Number.NaN): number | null {

@@ -13,6 +13,12 @@ const HEADINGS: Record<string, string> = {
   commandsPerSection: 'commands/section',
   jain: 'fairness',
   cores: 'cores',
+  perSecond: 'sections/s',
+  clientMicrosEach: 'client µs',
+  redisMicrosEach: 'Redis µs',
+  clientBytesEach: 'client bytes',
+  redisBytesEach: 'Redis bytes',
+  clientCores: 'client cores',
   receivingCores: 'cores for as many empty messages',
   idleCores: 'cores without messages',
   redisCores: 'cores of Redis',
@@ -62,9 +68,14 @@ export function textOf(workload: Workload, summary: Summary): string {
       .trimEnd(),
   )
   const goals = summary.goals.map(
-    ({ what, goal, value, met }) => `${met ? '  met' : 'UNMET'}  ${what} ${goal}: ${show(value)}`,
+    ({ what, goal, value, met }) => `${judged(summary, met ? '  met' : 'UNMET')}  ${what} ${goal}: ${show(value)}`,
   )
+  if (summary.doubt !== undefined) goals.push(`       not judged: ${summary.doubt}`)
   return [`\n${workload.id}  ${workload.title}`, ...lines, ...goals].join('\n')
+}
+
+function judged({ doubt }: Summary, result: string): string {
+  return doubt === undefined ? result : '    ?'
 }
 
 /** A reason does not widen its column. */

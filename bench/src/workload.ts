@@ -1,4 +1,4 @@
-import type { Bench, Figures } from './bench.js'
+import type { Bench, Figures, Loop } from './bench.js'
 import type { Kind, Library } from './library.js'
 
 export interface Workload {
@@ -17,6 +17,8 @@ export interface Workload {
   /** Why this library cannot run it. */
   skips?(library: Library): string | undefined
   measure(bench: Bench, library: Library): Promise<Figures>
+  /** Measured in turn with the other libraries, in short slices, instead. */
+  readonly inTurn?: Loop
   /** Measured once, in a separate run that is not timed. */
   count?(bench: Bench, library: Library): Promise<Figures>
   goals?(compared: Compared): Goal[]
@@ -27,10 +29,10 @@ export interface Compared {
   readonly holdfast: Figures
   readonly floor: Figures
   readonly best: Figures
-  readonly bestOwnerChecking: Figures
-  /** `holdfast` divided by the others, in the workload's figure. */
+  /** `holdfast` divided by the others, in the workload's figure: the median of the ratios if they were measured in turn. */
   readonly ratioToBest: number
   readonly ratioToFloor: number
+  ratioOf(library: string, to: string): number
   of(library: string): Figures
 }
 

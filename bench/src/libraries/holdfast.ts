@@ -29,6 +29,19 @@ export async function openWithMetrics(options: OpenOptions): Promise<Locker> {
   return await open(options)
 }
 
+/** The recommended form, in which the work has the signal of the hold. */
+export async function openWithLock(options: OpenOptions): Promise<Locker> {
+  const client = await connect({ url: options.url, ...leaseOf(options) })
+  return {
+    ...lockerOf(client, options),
+    run: (name, section) =>
+      client.getLock(name).withLock(async ({ signal }) => {
+        await section()
+        signal.throwIfAborted()
+      }),
+  }
+}
+
 export async function openThroughNodeRedis(options: OpenOptions): Promise<Locker> {
   const { createClient } = await import('redis')
   const redis = createClient({ url: options.url })

@@ -16,14 +16,23 @@ function twice(library: Library): Library[] {
 // Each is loaded only by the process that uses it.
 export const LIBRARIES: readonly Library[] = [
   ...ours('holdfast', async (options) => (await import('./holdfast.js')).open(options)),
+  ...ours('holdfast-with-lock', async (options) => (await import('./holdfast.js')).openWithLock(options), ['w1', 'w2']),
   ...ours('holdfast-node-redis', async (options) => (await import('./holdfast.js')).openThroughNodeRedis(options)),
   ...ours('holdfast-thread', async (options) => (await import('./holdfast.js')).openWithThread(options), ['w6', 'w7']),
   ...ours('holdfast-metrics', async (options) => (await import('./holdfast.js')).openWithMetrics(options), [
     'w1',
     'w2',
   ]),
-  ...floors('floor', async (options) => (await import('./floor.js')).open(options)),
-  ...floors('floor-redisson', async (options) => (await import('./floor.js')).openOnTheWire(options)),
+  {
+    name: 'floor',
+    waits: 'not at all',
+    checksOwner: true,
+    keeps: false,
+    kinds: LOCK,
+    tuned: false,
+    isReference: true,
+    open: async (options) => (await import('./floor.js')).open(options),
+  },
   ...twice({
     ...polling,
     name: 'redlock-4',
@@ -119,11 +128,6 @@ export const LIBRARIES: readonly Library[] = [
     open: async (options) => (await import('./etcd.js')).open(options),
   },
 ]
-
-function floors(name: string, open: NonNullable<Library['open']>): Library[] {
-  const library = { name, waits: 'not at all', checksOwner: true, keeps: false, kinds: LOCK, tuned: false } as const
-  return [{ ...library, isReference: true, open }]
-}
 
 function ours(name: string, open: NonNullable<Library['open']>, only?: string[]): Library[] {
   const kinds = name === 'holdfast' ? KINDS : LOCK

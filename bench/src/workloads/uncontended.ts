@@ -11,11 +11,12 @@ export const w1: Workload = {
   unit: 'sections/s',
   shows: ['p50', 'p99', 'commandsPerSection'],
   isContended: false,
+  inTurn: ONE,
   measure: (bench, library) => bench.loop(library, ONE),
   count: async (bench, library) => ({ commandsPerSection: await bench.commandsPerSection(library, ONE) }),
-  goals: ({ holdfast, floor, ratioToFloor }) => [
-    atLeast('rate, of the floor', 0.95, ratioToFloor),
-    atMost('p99, of the floor', 1.1, (holdfast['p99'] ?? Number.NaN) / (floor['p99'] ?? Number.NaN)),
+  goals: ({ holdfast, ratioToFloor, ratioOf }) => [
+    atLeast('rate, of the floor', 0.92, ratioToFloor),
+    atLeast('rate of withLock, of the floor', 0.92, ratioOf('holdfast-with-lock', 'floor')),
     // The count includes part of the last section.
     atMost('commands per section', 2.05, holdfast['commandsPerSection']),
   ],
@@ -28,14 +29,12 @@ export const w2: Workload = {
   unit: 'sections/s',
   shows: ['p50', 'p99', 'commandsPerSection', 'cores'],
   isContended: false,
+  inTurn: MANY,
   measure: (bench, library) => bench.loop(library, MANY),
   count: async (bench, library) => ({ commandsPerSection: await bench.commandsPerSection(library, MANY) }),
-  goals: ({ holdfast, bestOwnerChecking, ratioToFloor }) => [
-    atLeast('rate, of the floor', 1, ratioToFloor),
-    atLeast(
-      'rate, of the best that checks the owner',
-      1,
-      (holdfast['rate'] ?? Number.NaN) / (bestOwnerChecking['rate'] ?? Number.NaN),
-    ),
+  goals: ({ ratioToBest, ratioToFloor, ratioOf }) => [
+    atLeast('rate, of the floor', 1.7, ratioToFloor),
+    atLeast('rate, of the best', 1.7, ratioToBest),
+    atLeast('rate of withLock, of the floor', 1.7, ratioOf('holdfast-with-lock', 'floor')),
   ],
 }
