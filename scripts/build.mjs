@@ -12,18 +12,29 @@ run(process.execPath, ['scripts/lua/embed.mjs'])
 run(process.execPath, ['scripts/lua/translate.mjs'])
 
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-/** The modules that use import.meta.url, by the folder of dist/cjs in which their code ends up: chunks are at its top. */
-const ESM_FILES = { '': '/../connect.js', dashboard: '/../../dashboard/dashboard.js' }
-/** Few step through anything but the client, its locks and their waiters. */
-const READABLE = ['locks', 'nestjs', 'waiting']
-/** What can be required as well as imported. */
+/** Few step through anything but locks. A file is left readable if most of it is this. */
+const READABLE = /^src\/(locks|nestjs|waiting)\//
+/** Users meet none of the names of functions and classes in them. */
+const NAMELESS = /^src\/(cli|dashboard|doctor|fleet|testing(?!\/(index|test-)))\//
+/** The entries that can be required as well as imported. */
 const entries = Object.values(exports).filter((target) => target.require)
+/** Programs of their own, which no entry imports: started by name, or as a process or a thread. */
+const PROGRAMS = ['watchdog-thread.js', 'cli/main.js', 'cli/demo/flash-sale-worker.js']
+/** What stands for `import.meta.url` until it is known in which file of dist the code ends up. */
+const FILE = /__file\("([^"]+)"\)/g
+
+const SHAPE = { platform: 'node', target: 'es2022', minify: true, keepNames: true, lineLimit: 160 }
+
+/** Types that no user meets: without their comments. Of the Redis in memory, users meet `TestRedis` and its time. */
+const INTERNAL_TYPES =
+  /^(delivery|waiting|watchdog|locks\/kinds)\/|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
 
 rmSync(DIST, { recursive: true, force: true })
-run('tsc', ['-p', 'tsconfig.json'])
+const { readable, others } = await bundleEsm()
+for (const [path, code] of readable) write(path, code)
 buildTypes()
 format()
-await compactPrograms()
+for (const [path, code, options] of others) write(path, (await minify(code, path, options)).code)
 await buildCommonJs()
 await buildUi()
 setModes()
@@ -39,13 +50,12 @@ function buildTypes() {
     keep(join(root, types), kept)
     const depth = types.split('/').length - 3
     const facade = `${'../'.repeat(depth - 1) || './'}${types.replace('./dist/', '').replace(/d\.ts$/, 'js')}`
-    writeFileSync(join(root, target.import.types), `export * from '${facade}'\n`)
+    write(join(root, target.import.types), `export * from '${facade}'\n`)
   }
   writeFileSync(join(DIST, 'watchdog-thread.d.ts'), 'export {}\n')
   for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
-  // Users meet TestRedis and its time, and nothing else of the Redis in memory.
-  for (const path of filesOf(join(CJS, 'testing')).filter((path) => !/(index|test-\w+)\.d\.ts$/.test(path)))
-    writeFileSync(path, readFileSync(path, 'utf8').replace(/^ *\/\*\*[\s\S]*?\*\/\n/gm, ''))
+  for (const path of filesOf(CJS).filter((path) => INTERNAL_TYPES.test(relative(CJS, path))))
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, ''))
 }
 
 function keep(path, kept) {
@@ -63,51 +73,95 @@ function format() {
   if (!ok) fail(output)
 }
 
-async function compactPrograms() {
-  const folders = readdirSync(DIST).filter((name) => statSync(join(DIST, name)).isDirectory())
-  const files = folders.filter((name) => !READABLE.includes(name)).flatMap((folder) => filesOf(join(DIST, folder)))
-  for (const path of files.filter((path) => path.endsWith('.js'))) {
-    const shape = { platform: 'node', target: 'es2022', minify: true, lineLimit: lineLimitOf(path) }
-    // Users meet the names of errors and of TestRedis, and nothing else of the Redis in memory.
-    const keepNames = dirname(path) !== join(DIST, 'testing') || path.endsWith('test-redis.js')
-    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), { ...shape, keepNames })).code)
+/**
+ * Bundled, with what the entries share in chunks: a module of its own costs half a millisecond when it is loaded, and there
+ * are more than a hundred. Names and lines stay where people read stack traces; the rest is minified.
+ */
+async function bundleEsm() {
+  const { outputFiles, metafile } = await bundle({
+    entryPoints: [...entries.map(({ import: { default: file } }) => file.replace('./dist/', '')), ...PROGRAMS],
+    outdir: DIST,
+    metafile: true,
+  })
+  const [readable, others] = [[], []]
+  for (const { path, text } of outputFiles) {
+    const { bytes, inputs } = metafile.outputs[relative(root, path)]
+    const ofThese = (pattern) =>
+      Object.entries(inputs).reduce(
+        (sum, [input, { bytesInOutput }]) => sum + (pattern.test(input) ? bytesInOutput : 0),
+        0,
+      )
+    const code = withFiles(
+      text.replace(/^\/\/ src\/.*\n/gm, ''),
+      path,
+      (file) => `new URL('${file}', import.meta.url).href`,
+    )
+    if (ofThese(READABLE) > bytes / 2) readable.push([path, code])
+    else others.push([path, code, { keepNames: ofThese(NAMELESS) < bytes / 2 }])
   }
+  return { readable, others }
 }
 
 /**
- * Bundled, with what the entries share in chunks, and minified, because only tools that cannot load ESM by `require` use
- * it; names of classes and functions stay. Without the command line and the watchdog thread, which are programs of their
- * own: those are ESM only.
+ * Minified, because only tools that cannot load ESM by `require` use it; names of classes and functions stay. Without the
+ * programs: those are ESM only.
  */
 async function buildCommonJs() {
-  const shape = { platform: 'node', target: 'es2022', minify: true, keepNames: true, lineLimit: 160 }
-  const { outputFiles } = await build({
-    ...shape,
+  const { outputFiles } = await bundle({
+    ...SHAPE,
+    entryPoints: entries.map(({ require }) => require.default.replace('./dist/cjs/', '')),
+    outdir: CJS,
+  })
+  for (const { path, text } of outputFiles) {
+    // CommonJS knows its own file by another name.
+    const code = withFiles(text, path, (file) => `require('node:url').pathToFileURL(__dirname + '/${file}').href`)
+    // Tools that cannot require ESM cannot `import()` either.
+    const supported = { 'dynamic-import': false }
+    write(path, (await minify(code, path, { keepNames: false, supported, format: 'cjs' })).code)
+  }
+  writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+/** Bundles modules of src, named as in dist, into memory. */
+async function bundle({ entryPoints, ...options }) {
+  return await build({
+    ...options,
     absWorkingDir: root,
-    entryPoints: entries.map(({ require }) => require.default.replace('./dist/cjs/', 'src/').replace(/js$/, 'ts')),
+    platform: 'node',
+    target: 'es2022',
+    entryPoints: entryPoints.map((file) => `src/${file.replace(/js$/, 'ts')}`),
     bundle: true,
     splitting: true, // which esbuild has for ESM only, so CommonJS is a second step
     format: 'esm',
     packages: 'external',
-    outdir: CJS,
     outbase: 'src',
     write: false,
+    plugins: [{ name: 'files', setup: ({ onLoad }) => onLoad({ filter: /\/src\/.*\.ts$/ }, nameFile) }],
   })
-  for (const { path, text } of outputFiles) {
-    const source = text.replaceAll('import.meta.url', () => {
-      const esm = ESM_FILES[relative(CJS, dirname(path))]
-      if (!esm) fail(`The build does not know whose import.meta.url is in ${path}`)
-      // CommonJS knows its own file by another name. The thread and the page are those next to the ESM file.
-      return `require('node:url').pathToFileURL(__dirname + '${esm}').href`
-    })
-    // Tools that cannot require ESM cannot `import()` either.
-    const supported = { 'dynamic-import': false }
-    const style = { ...shape, lineLimit: lineLimitOf(path), keepNames: false }
-    const { code } = await transform(source, { ...style, supported, format: 'cjs' })
-    mkdirSync(dirname(path), { recursive: true })
-    writeFileSync(path, code)
-  }
-  writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+function nameFile({ path }) {
+  const source = readFileSync(path, 'utf8')
+  if (!source.includes('import.meta.url')) return undefined
+  const file = relative(join(root, 'src'), path).replace(/ts$/, 'js')
+  return { contents: source.replaceAll('import.meta.url', `__file("${file}")`), loader: 'ts' }
+}
+
+/** @param urlOf  the code for the URL of a file, named from the folder of the one that has the code */
+function withFiles(text, path, urlOf) {
+  return text.replace(FILE, (_, file) => {
+    const from = relative(dirname(path), join(DIST, file))
+    return urlOf(from.startsWith('.') ? from : `./${from}`)
+  })
+}
+
+async function minify(code, path, options = {}) {
+  return await transform(code, { ...SHAPE, lineLimit: lineLimitOf(path), ...options })
+}
+
+function write(path, code) {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, code)
 }
 
 /** No line of the Redis in memory is for people. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** What every command here runs with. */
+/** The environment of every command here. */
 export const env = {
   ...process.env,
   PATH: [join(root, 'node_modules', '.bin'), dirname(process.execPath), process.env.PATH].join(delimiter),
@@ -19,14 +19,14 @@ export function run(command, args, options) {
   process.exit(status)
 }
 
-/** Compiles and runs the program test/<folder>/main.ts, by default with the arguments of this script. */
-export function runProgram(folder, { node = process.execPath, args = process.argv.slice(2) } = {}) {
-  run('tsc', ['-p', `test/${folder}/tsconfig.json`]) // not into build/, which a test run may be using
-  const main = join(root, '.cache', folder, 'build', 'test', folder, 'main.js')
-  run(node, ['--enable-source-maps', main, ...args])
+/** Compiles and runs the program test/harness/<name>/main.ts with the arguments of this script. */
+export function runProgram(name) {
+  run('tsc', ['-p', `test/harness/${name}/tsconfig.json`]) // not into build/, which a test run may be using
+  const main = join(root, '.cache', name, 'build', 'test', 'harness', name, 'main.js')
+  run(process.execPath, ['--enable-source-maps', main, ...process.argv.slice(2)])
 }
 
-/** Runs a command quietly and answers `{ ok, stdout, output }`; `output` is all it said, to show if it failed. */
+/** Runs a command quietly and returns `{ ok, stdout, output }`; `output` is all that it printed, to show if it failed. */
 export function capture(command, args, options) {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd: root,

@@ -1,5 +1,5 @@
-// npm test -- [--full [--except-fast]] [--shard=1/2] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
-// Without a part of a path it runs the fast lane, with --full every test, with --shard=1/2 every second file of them.
+// npm test -- [--full [--except-fast]] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
+// Without a part of a path it runs the fast lane, with --full every test.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
@@ -13,34 +13,26 @@ import { runTestFiles } from './test/stalls.mjs'
 
 /** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
 const FAST = [
-  /^test\/(unit|simulation|memory|package|chaos-run|failover|fleet)\//,
+  /^test\/(unit|harness|memory|package)\//,
   /^test\/docs\/(configuration|guarantees|pages)\.test/,
   /^test\/support\/(late-copies|servers\/tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,
 ]
 /** They use the sources, and not the package as it is published. */
-const SOURCES_ONLY = /^test\/(unit|memory|simulation|property|chaos-run|failover|fleet)\//
+const SOURCES_ONLY = /^test\/(unit|memory|harness|property)\//
 const OURS = ['--full', '--except-fast', '--stress', '--no-build']
-/** Not the option `--test-shard` of Node: files that run once more would be divided again. */
-const SHARD = '--shard='
 const TEST_LIMIT_MS = 120_000
 
 const args = process.argv.slice(2)
 const has = Object.fromEntries(OURS.map((name) => [name, args.includes(name)]))
-const [shard, shards] = args
-  .find((arg) => arg.startsWith(SHARD))
-  ?.slice(SHARD.length)
-  .split('/')
-  .map(Number) ?? [1, 1]
-if (!(shard >= 1 && shard <= shards)) fail('--shard takes a number and how many there are, such as --shard=1/2')
-const options = args.filter((arg) => arg.startsWith('-') && !arg.startsWith(SHARD) && !OURS.includes(arg))
+const options = args.filter((arg) => arg.startsWith('-') && !OURS.includes(arg))
 const filters = args.filter((arg) => !arg.startsWith('-'))
 /** How much longer everything may take. */
 const patience = has['--stress'] ? 4 : 1
 /** Nightly, a single test may run for hours. */
 const longMs = Number(process.env.TEST_FILE_LIMIT_MS ?? 0)
 const fileLimitMs = patience * FILE_LIMIT_MS
-const limitMs = Math.max(patience * 15 * 60_000, longMs)
+const limitMs = Math.max(patience * 30 * 60_000, longMs)
 const build = join(root, 'build')
 
 ensureRedis()
@@ -53,9 +45,7 @@ const all = readdirSync(join(root, 'test'), { recursive: true })
 for (const part of filters) if (!all.some(isNamed(part))) fail(`No test file has ${part} in its path`)
 for (const pattern of FAST)
   if (!all.some((file) => pattern.test(file))) fail(`No test file of the fast lane is ${pattern}`)
-const chosen = all.filter(filters.length > 0 ? (file) => filters.some((part) => isNamed(part)(file)) : isInLane)
-const files = chosen.filter((_, index) => index % shards === shard - 1)
-if (files.length === 0) fail('No test file in this shard')
+const files = all.filter(filters.length > 0 ? (file) => filters.some((part) => isNamed(part)(file)) : isInLane)
 
 if (!has['--no-build']) compileTests({ needsDist: !files.every((file) => SOURCES_ONLY.test(file)) })
 if (!existsSync(join(build, 'test'))) fail('No compiled tests in build/: run without --no-build')

@@ -6,15 +6,15 @@ import {
   checkDuration,
   checkOptionalBoolean,
   checkOptionalDuration,
-  LEAST_LEASE_MS,
+  MIN_LEASE_MS,
   ownOptions,
 } from './util/validate.js'
 import { checkNameMapper, type NameMapper } from './wire/names.js'
 
 export interface InspectionOptions {
-  /** What this application is called where locks are listed. Default: the name of its package. */
+  /** The name of this application where locks are listed. Default: the name of its package. */
   name?: string | undefined
-  /** What this machine is called there; false: nothing. Default: its host name. */
+  /** The name of this machine there; false: none. Default: its host name. */
   host?: string | false | undefined
   /** Whether every hold also says where in the program it was taken, which costs a few µs per lock. Default false. */
   stacks?: boolean | undefined
@@ -86,7 +86,7 @@ export interface ClientOptions {
 
 /** The check and the default of every option. */
 export const CLIENT_OPTIONS = {
-  lockWatchdogTimeoutMs: (path: string, value: unknown = 30_000) => checkDuration(path, value, LEAST_LEASE_MS),
+  lockWatchdogTimeoutMs: (path: string, value: unknown = 30_000) => checkDuration(path, value, MIN_LEASE_MS),
   // A larger batch would keep Redis busy for too long.
   lockWatchdogBatchSize: (path: string, value: unknown = 100) => checkCount(path, value, 1, undefined, 10_000),
   fairLockWaitTimeoutMs: (path: string, value: unknown = 300_000) => checkDuration(path, value, 1),

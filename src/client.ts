@@ -259,7 +259,7 @@ export class Client extends ClientEmitter {
    * Take part in the election of a leader: one of all processes that call this with the same name. It campaigns until this
    * process is elected, and again after leadership was lost. If a leader dies, the next one is elected when its lease ends,
    * `lockWatchdogTimeoutMs` after its last renewal; if it resigns, at once. The election is the fenced lock of that name.
-   * @returns the election: `isLeader`, `finished`, `resign()`. Closing the client resigns, too
+   * @returns the election: `isLeader`, `finished`, `resign()`. Closing the client also resigns
    * @throws {ConfigError} the name or an option cannot work
    * @throws {ClientClosedError} the client is closed
    * @example
@@ -277,7 +277,7 @@ export class Client extends ClientEmitter {
    * Run `fn` so that its call chain is one owner, like a Java thread: inside it `lock.unlock()`,
    * `lock.isHeldByCurrentOwner()` and `lock.getHoldCount()` work as in Redisson, and `lock()` re-enters what the scope
    * holds, whichever of its tasks acquired it. Tasks that must exclude each other need a scope each.
-   * What is still held when `fn` ends stays held.
+   * Locks that are still held when `fn` ends stay held.
    * @returns what `fn` returned
    * @throws {ConfigError} the client has `implicitReentry: false`, or `fn` is not a function
    * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`

@@ -145,7 +145,7 @@ async function threadOf(
   return thread === false ? undefined : { connection: ours, maxBlockMs, file: fileOf(thread) }
 }
 
-/** What only some programs need is loaded when it is needed: it makes the others start faster. */
+/** Loads the check when it is needed: programs that do not need it start faster. */
 async function checkUrl(url: string, path: string): Promise<string> {
   const { checkRedisUrl } = await import('./config/redis-url.js')
   return checkRedisUrl(url, path)

@@ -60,7 +60,7 @@ const LOSS: Record<LossReason, string> = {
   closed: 'the client was closed',
 }
 
-/** Who broke a lock with `forceUnlock({ holder })`. */
+/** The operator who broke a lock with `forceUnlock({ holder })`. */
 export interface ForcedBy {
   /** The `by` of that call; default `user@host` of its process. */
   readonly by: string
@@ -68,7 +68,7 @@ export interface ForcedBy {
   readonly reason: string | undefined
 }
 
-/** What is known of a loss besides its reason. */
+/** Details of a loss besides its reason. */
 export interface LossDetails {
   readonly label?: string | undefined
   readonly leaseTimeMs?: number | undefined
@@ -86,7 +86,7 @@ export class LeaseLostError extends LockError {
   readonly label: string | undefined
   /** The lease of its own that the hold had, ms. */
   readonly leaseTimeMs: number | undefined
-  /** Who broke the lock with `forceUnlock({ holder })`, and why. Undefined: nobody, or it is not known. */
+  /** The operator who broke the lock with `forceUnlock({ holder })`, and why. Undefined: none, or unknown. */
   readonly forced: ForcedBy | undefined
   #isRunKnown = false
 
@@ -148,13 +148,13 @@ export class WaitTimeoutError extends LockError implements WaitDetails {
   /** The wait time that ended, ms. */
   readonly waitTimeMs: number
   /**
-   * Who held it at the end, and since when, as far as that is known: `held by this client, taken 61 s ago, label "refund"`.
-   * Of a semaphore: why it has no permits. For people: the wording may change.
+   * The holder at the end, and since when, if known: `held by this client, taken 61 s ago, label "refund"`.
+   * For a semaphore: why it has no permits. For people: the wording may change.
    */
   readonly heldBy: string | undefined
   /**
    * The same for programs, at most 100, the longest known hold first. If this client holds the lock, its own holders, from
-   * memory; otherwise those that Redis names. Empty: not known, or nobody holds it by now.
+   * memory; otherwise those that Redis names. Empty: not known, or nobody holds it any more.
    */
   readonly holders: readonly KnownHolder[]
   /**
@@ -336,7 +336,7 @@ export class ConfigError extends LockError {
   readonly path: string
   /** The value; undefined where it might be a secret. */
   readonly value: unknown
-  /** What is accepted. */
+  /** The accepted values. */
   readonly allowed: string
 
   constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string }) {

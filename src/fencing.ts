@@ -17,7 +17,7 @@ const PLACEHOLDER = /^(?:\?\d*|[$:@]\w+)$/
 export interface FencedUpdateOptions {
   /**
    * The column that remembers the highest token; default `fencing_token`. A 64-bit integer: text would be compared as text.
-   * If the statement involves several tables, name the table, too: `stock.fencing_token`.
+   * If the statement involves several tables, also name the table: `stock.fencing_token`.
    */
   column?: string
   /** The placeholder of the token in your statement: `$2`, `:token` …; default `?`. */
@@ -121,7 +121,7 @@ export interface FencedSetOptions {
    * the hash tag of `key`: `{report}` and `{report}:token`.
    */
   tokenKey: string
-  /** What to write. Like SET, it removes an expiry of the key. */
+  /** The value to write. Like SET, the write removes an expiry of the key. */
   value: string
 }
 

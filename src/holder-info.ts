@@ -1,4 +1,4 @@
-/** What is known of a holder, and of why a call waits. Only types, which errors and events have in common. */
+/** Types that errors and events share: a holder, and the reason why a call waits. */
 
 /**
  * How much is known of a holder's client: it replied; it is connected but did not reply in time, so its event loop is
@@ -24,7 +24,7 @@ export interface KnownHolder {
   /** `<client id>:<owner id>`, or `<uuid>:<thread id>` of a Java holder. That of a write lock ends in `:write`. */
   readonly holder: string
   readonly holdCount: number
-  /** Of a read-write lock. */
+  /** The side of a read-write lock. */
   readonly mode?: 'read' | 'write'
   /** Undefined: its client was not asked. */
   readonly status?: HolderStatus
@@ -50,13 +50,13 @@ export interface HolderInfo extends KnownHolder {
 /** Why a call waits, as far as that is known. */
 export interface WaitDetails {
   /**
-   * Who holds what it waits for, and since when: `held by this client, taken 61 s ago, label "refund"`. For people: the
+   * The holder of what it waits for, and since when: `held by this client, taken 61 s ago, label "refund"`. For people: the
    * wording may change.
    */
   readonly heldBy: string | undefined
   /**
    * The same for programs, at most 100, the longest known hold first: those of this client, which are known from memory;
-   * if there are none, those that Redis names. Empty: not known, or nobody holds it by now. Of a lock made of others, the
+   * if there are none, those that Redis names. Empty: not known, or nobody holds it any more. Of a lock made of others, the
    * holders of the first one that is held.
    */
   readonly holders: readonly KnownHolder[]

@@ -73,7 +73,7 @@ export class Shutdown {
     this.begin(context)
     waitQueues.dismissAll((lockName) => new ClientClosedError(lockName, this.#why))
     await this.#drain(context)
-    for (const section of sections) section.giveUp()
+    for (const section of sections) section.end()
     this.#isDrained = true
     onDrained()
     for (const lease of leases) {
@@ -86,8 +86,10 @@ export class Shutdown {
       await idempotencyKeys.flush()
       await scripts.idle()
       await sleep(0, { clock })
-      waitQueues.close() // by now every dismissed caller has left its queue
+      waitQueues.close() // every dismissed caller has left its queue already
     } while (backgroundRetries.size > 0 || !idempotencyKeys.isFlushed || !scripts.isIdle)
+    scripts.close()
+    watchdog.close()
     await watchdog.threadClient?.close()
     await port.close()
   }
@@ -163,7 +165,7 @@ export function closeOnSignals(
   return stop
 }
 
-/** What is under way may still take locks; the client is closed under it only when `drainMs` is over. Never rejects. */
+/** Work under way may still take locks; the client closes under it only when `drainMs` is over. Never rejects. */
 async function finishAndClose(
   close: Close,
   { drainMs, before, onError }: { drainMs: number; before: SignalOptions['before']; onError: (error: Error) => void },

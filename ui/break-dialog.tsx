@@ -12,10 +12,10 @@ const MAX_REASON = 1_000
 const MAX_ERROR = 500
 
 const CONSEQUENCES: Record<HolderStatus, string> = {
-  responding: `Its holder responds and will be interrupted. The next waiter is admitted as soon as it has stopped, after ${GRACE_MS / 1000} s at the latest.`,
-  silent: 'Its holder does not respond. It may still be working, and would go on when it wakes up.',
+  responding: `Its holder responds and will be interrupted. It loses the lock as soon as it has stopped, after ${GRACE_MS / 1000} s at the latest.`,
+  silent: 'Its holder does not respond. It may still be working, and would continue when it wakes up.',
   disconnected: 'Its process is probably gone. If it was only cut off, it may still be working.',
-  unlisted: 'Nobody can notify this holder. If it still works, it goes on working, together with the next one.',
+  unlisted: 'Nobody can notify this holder. If it still works, it keeps working alongside the next one.',
 }
 
 interface BreakDialogProps {
@@ -78,6 +78,7 @@ function BreakForm({ lock, holder, onResult, onClose }: BreakFormProps) {
   return (
     <form onSubmit={(event) => void submit(event)}>
       <p>{CONSEQUENCES[holder.status]}</p>
+      {lock.holders.length > 1 && <p>The lock is not free then: others hold it as well, and keep it.</p>}
       <p class="muted">Data protected by a fencing token rejects the old holder in any case.</p>
       <label>
         Type the lock's name

@@ -15,7 +15,7 @@ let stopsAt = 0
 let shownAt = 0
 let frame = 0
 
-/** What the numbers on the page refer to: `performance.now()`, as long as messages arrive. */
+/** The time that the numbers on the page refer to: `performance.now()`, as long as messages arrive. */
 function now(): number {
   return Math.min(performance.now(), stopsAt)
 }

@@ -41,7 +41,7 @@ export async function stayConnected(): Promise<never> {
 
 function reasonOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
-  // What fetch throws differs from browser to browser, and says no more.
+  // The text of the error of fetch differs between browsers, and says no more.
   return error instanceof TypeError ? 'The server is unreachable.' : String((error as Error).message)
 }
 

@@ -1,4 +1,4 @@
-/** What counts up or down by itself: only the text that changes is written, without rendering anything. */
+/** Texts that count up or down by themselves: only the changed text is written, without rendering anything. */
 import { useRef } from 'preact/hooks'
 import { useEveryFrame } from './clock.js'
 import { formatDuration } from './format.js'
@@ -27,7 +27,7 @@ function Counting({ text }: { text: (now: number) => string }) {
   return <span class="num" ref={node} />
 }
 
-/** What is left of a lease. */
+/** A bar for the remaining lease. */
 export function LeaseBar({ until, fullMs }: { until: number; fullMs: number }) {
   const bar = useRef<HTMLSpanElement>(null)
   const shown = useRef(-1)

@@ -1,4 +1,4 @@
-/** Who waits for whom, as nodes and edges: owners wait for locks, locks are held by owners. */
+/** The wait-for graph as nodes and edges: owners wait for locks, locks are held by owners. */
 import type { DeadlockRow, HolderRow, WaiterRow } from '../src/dashboard/api.js'
 import type { HolderInfo, HolderStatus } from '../src/fleet/lock-info.js'
 import { shownName, whoIs } from './format.js'
@@ -14,7 +14,7 @@ export interface Node {
   readonly title: string
   /** undefined: a lock */
   readonly status?: HolderStatus
-  /** Of a lock, to open its details. */
+  /** The id of a lock, to open its details. */
   readonly lockId?: string
   isDeadlocked: boolean
 }

@@ -26,7 +26,7 @@ interface GridProps<Row> {
   readonly rows: readonly Row[]
   readonly empty: ComponentChildren
   keyOf(row: Row): string
-  /** What the row needs attention for; colours its edge. */
+  /** The reason why the row needs attention; colours its edge. */
   toneOf?(row: Row): string | undefined
   readonly sort?: { readonly by: string; readonly isUp: boolean }
   onSort?(key: string): void
@@ -138,23 +138,23 @@ function rowId(grid: string, index: number): string {
   return `${grid}-${index}`
 }
 
-/** What part of the rows can be seen, in px. Changes in steps of a row. */
+/** The visible part of the rows, in px. Changes in steps of a row. */
 function useView(scroller: { current: HTMLDivElement | null }): { top: number; height: number } {
   const [view, setView] = useState({ top: 0, height: 800 })
   useLayoutEffect(() => {
     const node = scroller.current
     if (node === null) return
-    const look = (): void => {
+    const measure = (): void => {
       const top = Math.floor(node.scrollTop / ROW_PX) * ROW_PX
       const height = node.clientHeight
       setView((before) => (before.top === top && before.height === height ? before : { top, height }))
     }
-    const observer = new ResizeObserver(look)
+    const observer = new ResizeObserver(measure)
     observer.observe(node)
-    node.addEventListener('scroll', look, { passive: true })
+    node.addEventListener('scroll', measure, { passive: true })
     return () => {
       observer.disconnect()
-      node.removeEventListener('scroll', look)
+      node.removeEventListener('scroll', measure)
     }
   }, [])
   return view

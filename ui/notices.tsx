@@ -1,4 +1,4 @@
-/** What is wrong with the connection, and the way in without a token. */
+/** Notices about the connection, and the form for a missing token. */
 import { useState } from 'preact/hooks'
 import { enterToken } from './api.js'
 import { connection, retryNow } from './connection.js'

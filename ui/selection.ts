@@ -33,7 +33,7 @@ function hasWords({ lock }: Row, words: readonly string[]): boolean {
   return words.every((word) => text.includes(word))
 }
 
-/** At least so many wait. */
+/** A lower bound for the number of waiters. */
 export function waitingOf({ waiters, otherListeners }: Row['lock']): number {
   return waiters.length + otherListeners
 }

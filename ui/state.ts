@@ -1,4 +1,4 @@
-/** What the page knows: the rows of the stream, and what its user chose to see. */
+/** The state of the page: the rows of the stream, and the choices of its user. */
 import { batch, computed, signal } from '@preact/signals'
 import type { History, Snapshot, StreamMessage, Totals } from '../src/dashboard/api.js'
 import { keepRunning } from './clock.js'

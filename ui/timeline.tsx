@@ -1,4 +1,4 @@
-/** Who held a lock, and who waited for it: a line for each client, the present one first. */
+/** Past holders and waiters of a lock: a line for each client, the present one first. */
 import type { Segment } from '../src/dashboard/api.js'
 import { formatDuration, shownName, whoIs } from './format.js'
 

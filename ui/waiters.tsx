@@ -1,4 +1,4 @@
-/** Those that wait for a lock, in the order of their turns as far as there is one. */
+/** The waiters of a lock, in the order of their turns as far as there is one. */
 import type { LockRow, WaiterRow } from '../src/dashboard/api.js'
 import { Elapsed, Remaining } from './counters.js'
 import { formatCount, plural, shownName, visible, whoIs } from './format.js'

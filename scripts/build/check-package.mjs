@@ -11,9 +11,9 @@ import { repositoryOf } from './readme-links.mjs'
  * dashboard, telemetry. Without holdfast/testing and the dashboard's page.
  */
 const MAX_UNPACKED_BYTES = 1_400_000
-/** What the dashboard's page may add, with its libraries. */
+/** Maximum size of the dashboard's page, with its libraries. */
 const MAX_PAGE_BYTES = 400_000
-/** What holdfast/testing may add to a download: its modules, without those of the client. */
+/** Maximum that holdfast/testing may add to a download: its modules, without those of the client. */
 const MAX_TESTING_GZIPPED_BYTES = 45_000
 
 const pkg = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -46,7 +46,7 @@ const pack = capture('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'])
 if (!pack.ok) fail(pack.output)
 const [{ files, unpackedSize }] = Object.values(JSON.parse(pack.stdout))
 const packed = files.map((file) => file.path)
-const testing = files.filter(({ path }) => /^dist\/(cjs\/)?testing\//.test(path))
+const testing = ['dist', 'dist/cjs'].flatMap(onlyForTesting)
 const bytesOf = (some) => some.reduce((sum, { size }) => sum + size, 0)
 const pageBytes = bytesOf(files.filter(({ path }) => path.startsWith('dist/dashboard/page/')))
 if (pageBytes > MAX_PAGE_BYTES)
@@ -81,6 +81,25 @@ for (const [tool, ...args] of [
 ]) {
   const { ok, output } = capture(tool, args)
   if (!ok) problems.push(`${tool}:\n${output}`)
+}
+
+/** What holdfast/testing loads and the client does not. */
+function onlyForTesting(folder) {
+  const client = reach(`${folder}/index.js`)
+  const loaded = [...reach(`${folder}/testing/index.js`)].filter((path) => !client.has(path))
+  return files.filter(({ path }) => loaded.includes(path) || path.startsWith(`${folder}/testing/`))
+}
+
+/** The files of dist that a program loads with this one. */
+function reach(path, found = new Set([path])) {
+  const code = readFileSync(join(root, path), 'utf8')
+  for (const [, name] of code.matchAll(/(?:from|import|require)\s*\(?\s*["'](\.[^"']+\.js)["']/g)) {
+    const next = join(path, '..', name)
+    if (found.has(next)) continue
+    found.add(next)
+    reach(next, found)
+  }
+  return found
 }
 
 if (problems.length > 0) fail(problems.join('\n'))

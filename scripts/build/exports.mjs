@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../run.mjs'
 
-/** What programs can import and require, and the module of src/ that it is. */
+/** The entries that programs can import and require, with their modules in src/. */
 const ENTRIES = {
   '.': 'index',
   './ioredis': 'adapters/ioredis/port',

@@ -6,7 +6,7 @@ import { build } from 'esbuild'
 import { fail, root } from '../run.mjs'
 
 const PAGE = join(root, 'dist', 'dashboard', 'page')
-/** Of all that a browser loads, gzipped, and of what it loads before somebody opens the graph. */
+/** Maximum size of everything that a browser loads, gzipped, and of the part before somebody opens the graph. */
 const MAX_BYTES = 90_000
 const MAX_BYTES_WITHOUT_GRAPH = 60_000
 
@@ -35,8 +35,8 @@ export async function buildUi(folder = PAGE) {
     metafile: true,
   })
   writePage(folder)
-  writeLicenses(folder, Object.keys(metafile.inputs))
   expectWithinBudget(folder)
+  writeLicenses(folder, Object.keys(metafile.inputs)) // last, for scripts/build/fresh.mjs
 }
 
 function writePage(folder) {
@@ -50,7 +50,7 @@ function writePage(folder) {
   writeFileSync(join(folder, 'index.html'), html)
 }
 
-/** What is bundled is published, so its licences are as well. */
+/** Writes the licences of the bundled packages: whatever is bundled is published. */
 function writeLicenses(folder, inputs) {
   const packages = new Set(inputs.flatMap((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []))
   const texts = [...packages].sort().map((name) => {

@@ -19,7 +19,7 @@ import type { Argument, Script, ScriptCall } from './script.js'
 
 ${[...allParts].map(([text, constant]) => `const ${constant} = ${quoted(text)}\n`).join('\n')}
 ${scripts.join('\n')}
-/** What runs a script once. */
+/** The prelude that runs a script once. */
 export const ONCE = ${once}
 
 /** Every script. */

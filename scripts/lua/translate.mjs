@@ -7,7 +7,7 @@ import { parseLua, refuse } from './parser.mjs'
 
 const OUTPUT = fileURLToPath(new URL('../../src/testing/generated.ts', import.meta.url))
 
-/** What is not a name of ours in JavaScript. */
+/** Names that mean something else in JavaScript. */
 const RESERVED = new Set(
   (
     'arguments await case catch class const continue debugger default delete do enum eval export extends finally import ' +
@@ -33,12 +33,12 @@ const FUNCTIONS = {
   type: 'type',
 }
 const NUMERIC = new Set(['math.abs', 'math.floor', 'math.max', 'math.min'])
-/** Those with several results. */
+/** Functions with several results. */
 const MULTIPLE = { pcall: 'pcall', unpack: 'unpack' }
-/** Those of whose results only the first is translated. */
+/** Functions of whose results only the first is translated. */
 const TRUNCATED = new Set(['string.find', 'string.gsub'])
 const COMPARISONS = { '<': 'lt', '<=': 'le', '>': 'gt', '>=': 'ge' }
-/** What has the same meaning in a pattern of Lua and in a regular expression, or is `%` and a letter. */
+/** An item that means the same in a Lua pattern and in a regular expression, or `%` and a letter. */
 const PATTERN_ITEM = /%(.)|[\w .:*+?()]|^\^|\$$|([\s\S])/g
 const CLASSES = { d: '\\d', x: '[0-9A-Fa-f]', '-': '-', '.': '\\.' }
 const CALLS_REDIS = ['redis.call', 'redis.pcall']
@@ -83,7 +83,7 @@ class Translation {
     return refuse(this.#file, line, `the translator does not know ${what}`)
   }
 
-  /** Of a function: what it returns is an array. `T` is for `and` and `or`. */
+  /** Translates the body of a function, which returns an array. `T` is for `and` and `or`. */
   #body(statements) {
     const end = statements.at(-1)?.type === 'return' ? '' : '\nreturn []'
     const block = this.#block(statements)
@@ -510,7 +510,7 @@ ${batch}
 }
 }
 
-/** What the variant for clusters does instead of publishing. */
+/** The variant for clusters calls this instead of publishing. */
 export function publishBothWays(redis: Redis, channel: any, message: any): any[] {
 ${publishing}
 }

@@ -3,7 +3,7 @@ export default async function* (events) {
   for await (const { type, data } of events) {
     if (type !== 'test:pass' && type !== 'test:fail') continue
     const error = data.details?.error
-    // A suite fails by itself only if a hook does; its tests are told one by one.
+    // A suite fails by itself only if a hook does; its tests are reported one by one.
     if (data.details?.type === 'suite' && (type === 'test:pass' || error?.failureType === 'subtestsFailed')) continue
     const outcome = data.skip !== undefined ? 'skipped' : type === 'test:pass' ? 'passed' : 'failed'
     const why = error?.cause?.message ?? error?.cause ?? error?.message

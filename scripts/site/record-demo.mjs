@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fail, root, run } from '../run.mjs'
+import { ensureDist } from '../build/fresh.mjs'
+import { fail, root } from '../run.mjs'
 
 const CHAR = 8
 const LINE = 19
@@ -13,7 +14,7 @@ const COLUMNS = 84
 /** From the first line shown to the last one, however long the demo took. */
 const SHOWN_FOR_S = 4
 
-run(process.execPath, ['scripts/build.mjs'], { stdio: ['ignore', 2, 2] })
+ensureDist()
 const lines = shown(await record())
 writeFileSync(join(root, 'docs/images/demo.svg'), picture(lines))
 console.log(

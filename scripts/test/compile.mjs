@@ -1,13 +1,11 @@
 // Compiles tests and examples into build/, and the package into dist/: only what has changed.
-import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { ensureDist } from '../build/fresh.mjs'
 import { root, run, since } from '../run.mjs'
 
 const BUILD = join(root, 'build')
-const DIST = join(root, 'dist')
-/** What dist/ is made of. */
-const SOURCES = ['src', 'ui', 'scripts/build', 'scripts/lua', 'scripts/build.mjs', 'package.json', 'tsconfig.json']
-/** What they say is progress, not a result. */
+/** Their output is progress, not a result. */
 const OPTIONS = { stdio: ['ignore', 2, 2] }
 
 /**
@@ -15,7 +13,7 @@ const OPTIONS = { stdio: ['ignore', 2, 2] }
  * @param needsDist  whether the tests use the package as it is published, and not only its sources
  */
 export function compileTests({ needsDist = true } = {}) {
-  if (!existsSync(DIST) || (needsDist && isDistStale())) run(process.execPath, ['scripts/build.mjs'], OPTIONS)
+  if (needsDist || !existsSync(join(root, 'dist'))) ensureDist()
   const start = performance.now()
   for (const script of ['embed', 'translate']) run(process.execPath, [`scripts/lua/${script}.mjs`], OPTIONS)
   run('tsc', ['-p', 'tsconfig.test.json'], OPTIONS)
@@ -23,19 +21,7 @@ export function compileTests({ needsDist = true } = {}) {
   console.error(`Compiled tests and examples in ${since(start)}`)
 }
 
-/** The build writes the program last. Folders count, too: a file may have been deleted. */
-function isDistStale() {
-  const builtAt = statSync(join(DIST, 'cli', 'main.js')).ctimeMs
-  const paths = SOURCES.flatMap((source) => [source, ...within(source)])
-  return paths.some((path) => !path.endsWith('generated.ts') && statSync(join(root, path)).mtimeMs > builtAt)
-}
-
-function within(source) {
-  const path = join(root, source)
-  return statSync(path).isDirectory() ? readdirSync(path, { recursive: true }).map((file) => join(source, file)) : []
-}
-
-/** What was compiled from files that are gone. */
+/** Removes the output of files that are gone. */
 function removeOrphans() {
   for (const folder of ['src', 'test', 'examples']) {
     for (const file of readdirSync(join(BUILD, folder), { recursive: true })) {

@@ -15,14 +15,14 @@ export function machineTimeMs() {
   return Number(process.hrtime.bigint() / 1_000_000n)
 }
 
-/** Node itself would wait for ever for a file that leaves a timer or socket open. */
+/** Node itself would wait forever for a file that leaves a timer or socket open. */
 function endInTime(file) {
-  const giveUp = () => {
+  const stop = () => {
     const open = process.getActiveResourcesInfo().join(', ')
     console.error(`${file} has not ended after ${Math.round(process.uptime())} s. Still open: ${open}`)
     process.exit(1)
   }
-  setTimeout(giveUp, FILE_LIMIT_MS - 5_000).unref() // before the runner's own limit, which does not say what is open
+  setTimeout(stop, FILE_LIMIT_MS - 5_000).unref() // before the runner's own limit, which does not say what is open
 }
 
 /** For stalls.mjs. */

@@ -8,14 +8,15 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { CONSUMERS } from '../../test/consumers/table.mjs'
-import { capture, env, fail, root, run, since } from '../run.mjs'
+import { ensureDist } from '../build/fresh.mjs'
+import { capture, env, fail, root, since } from '../run.mjs'
 import { ensureRedis } from '../setup/redis.mjs'
 
 /** How many projects are installed and checked at once. */
 const AT_ONCE = 2
 const LIMIT_MS = 90_000
 const HOME = join(root, 'test', 'consumers')
-/** What every project takes its lock with: it is installed beside the package. */
+/** The helper with which every project takes its lock: it is installed beside the package. */
 const HELPER = 'take-a-lock'
 
 const { values } = parseArgs({
@@ -36,7 +37,7 @@ for (const name of only ?? []) {
 const chosen = CONSUMERS.filter(({ name, isCore }) => (only ? only.includes(name) : values.full || isCore))
 
 ensureRedis(['redis-server'])
-if (!values['no-build']) run(process.execPath, ['scripts/build.mjs'], { stdio: ['ignore', 2, 2] })
+if (!values['no-build']) ensureDist()
 const work = mkdtempSync(join(tmpdir(), 'holdfast-consumers-'))
 const start = performance.now()
 const results = []

@@ -14,8 +14,8 @@ import { FILE_LIMIT_MS } from '../test/file.mjs'
 import { runTestFiles } from '../test/stalls.mjs'
 
 /**
- * What is looked at, and the compiled tests that do. Two subjects run at once, in this order: those of many servers, which
- * take longest, not beside each other.
+ * The subjects, and the compiled tests that cover them. Two subjects run at once, in this order: those of many servers,
+ * which take longest, not beside each other.
  */
 const SUBJECTS = [
   { subject: 'sentinel', file: /topologies\/contract-sentinel\.test\.js$/ },

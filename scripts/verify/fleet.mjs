@@ -1,5 +1,5 @@
 // npm run verify -- fleet [--topology single|sentinel|cluster] [--breaks 1000] [--seconds 600] [--redisson] [--json] [--help]
-// Processes hold locks of every kind; what operators are shown is compared with what each of them knows: see test/fleet/README.md.
+// Processes hold locks of every kind; what operators are shown is compared with what each of them knows: see test/harness/fleet/README.md.
 import { join } from 'node:path'
 import { buildJava } from '../build/java.mjs'
 import { buildUi } from '../build/ui.mjs'

@@ -20,19 +20,19 @@ const CORE = [
   /^lua\/variants\.ts$/,
 ]
 /** Only make sentences for people. */
-const PROSE = [/^locks\/(who-holds|long-wait)\.ts$/, /^synchronizers\/no-permits\.ts$/]
+const PROSE = [/^locks\/reporting\/(who-holds|long-wait)\.ts$/, /^synchronizers\/no-permits\.ts$/]
 /** Most are sentences as well; those that programs read have literal types, which the compiler checks. */
 const EXCLUDED = ['StringLiteral']
 /** Whether `<` became `<=`, or the like, in a comparison with the clock: it has fractions of a ms, so no two times are equal. */
 const isBoundaryOfTime = (before, after) =>
   /\bnow\b/.test(before) && before.replace(/([<>])=?/, '$1') === after.replace(/([<>])=?/, '$1')
 /** No fuzzing, whose random inputs would make the score random. */
-const LANE = /^test\/(unit\/(?!fuzz-)|memory\/|simulation\/).*\.test\.js$/
-/** Those of one server: here on the Redis in memory. Tests that need a real one fail there, and are not asked. */
+const LANE = /^test\/(unit\/(?!fuzz-)|memory\/|harness\/simulation\/).*\.test\.js$/
+/** The tests of one server: here on the Redis in memory. Tests that need a real one fail there, and are not run. */
 const IN_MEMORY =
   /^test\/redis\/(at-least|count-down-latch|dropped-holds|extend|fenced-lock|faster-multi-lock|known-losses|leases|long-waits|lost-leases|multi-lock-members|ownership-scopes|permit-expirable-semaphore|spin-lock|with-lock)\.test\.js$/
-/** Of the simulation only the lives: its other tests plant errors and test the simulation itself. */
-const NAMES = { 'test/simulation/simulation.test.js': 'keep every promise' }
+/** Only the lives of the simulation: its other tests plant errors and test the simulation itself. */
+const NAMES = { 'test/harness/simulation/simulation.test.js': 'keep every promise' }
 const PROGRESS_MS = 10_000
 
 const { values } = parseArgs({

@@ -12,7 +12,7 @@ export interface Listener {
   end(): unknown
 }
 
-/** What the client library knows of its cluster. */
+/** The view of the client library of its cluster. */
 export interface ClusterView {
   /** The address of the master that owns a slot; undefined: currently unknown. */
   ownerOf(slot: number): string | undefined
@@ -40,7 +40,7 @@ const CHECK_MS = 500
 
 /**
  * The channels of a cluster, each subscribed to at the master that owns its slot: sharded messages arrive only there,
- * plain ones everywhere. When a slot moves or a server dies, its channels soon move, too; events report that a
+ * plain ones everywhere. When a slot moves or a server dies, its channels soon move with it; events report that a
  * subscription was lost, and that it is back and messages may have been missed.
  */
 export class ClusterChannels {

@@ -3,7 +3,7 @@ import { errorMonitor } from 'node:events'
 import { withoutSecrets } from '../util/secrets.js'
 import { signInRefused } from '../warnings.js'
 
-/** What is needed of any Redis client. */
+/** The part of any Redis client that is needed here. */
 interface Emitter {
   // biome-ignore lint/suspicious/noExplicitAny: each event of the real client has listeners of its own
   on(event: string, listener: (...args: any[]) => void): unknown

@@ -19,7 +19,7 @@ export class LocalFsync {
 
   /** @throws what the client library throws if the server refuses or does not reply */
   wait(timeoutMs: number): Promise<Fsync> {
-    return this.#shared.ask(timeoutMs)
+    return this.#shared.join(timeoutMs)
   }
 
   async #waitAof(timeoutMs: number): Promise<Fsync> {

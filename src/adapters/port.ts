@@ -1,8 +1,9 @@
 /**
  * Everything that Holdfast needs from Redis. An adapter implements it with one client library, and nothing else knows
- * that library.
+ * that library. Adapters open connections of their own, which the user's SELECT or MULTI does not touch; only valkey-glide
+ * may share the user's, and then refuses replies from another database.
  *
- * `send` may leave a promise pending for ever, or send a command twice after a reconnect: callers allow for both, with
+ * `send` may leave a promise pending forever, or send a command twice after a reconnect: callers allow for both, with
  * their own timeout and with idempotent scripts.
  */
 export interface RedisPort {
@@ -27,14 +28,14 @@ export interface RedisPort {
   readonly isReplicated?: boolean
 
   /**
-   * Waits at most `timeoutMs` until the replicas of the server that owns `key` acknowledge what was written there on
-   * our connection. Absent: they cannot be asked.
+   * Waits at most `timeoutMs` until the replicas of the server that owns `key` acknowledge the writes of our
+   * connection there. Absent: they cannot be asked.
    */
   acknowledge?(key: string, timeoutMs: number): Promise<Acknowledgement>
 
   /**
-   * Waits at most `timeoutMs` until the server that owns `key` has fsynced to its AOF what was written there on our
-   * connection. Absent: it cannot be asked.
+   * Waits at most `timeoutMs` until the server that owns `key` has fsynced the writes of our connection there to
+   * its AOF. Absent: it cannot be asked.
    */
   fsynced?(key: string, timeoutMs: number): Promise<Fsync>
 
@@ -63,7 +64,7 @@ export interface RedisPort {
   /** Unsubscribes. Never rejects because a connection is down. */
   unsubscribe(channel: string): Promise<void>
 
-  /** Why there is no connection right now, if there was an error. Absent: the adapter does not know. */
+  /** The error because of which there is no connection right now. Absent: unknown. */
   readonly connectionError?: unknown
 
   /** Set once, by the client that uses this port. */
@@ -73,7 +74,7 @@ export interface RedisPort {
   close(): Promise<void>
 }
 
-/** What the replicas of one server replied. */
+/** The acknowledgements of the replicas of one server. */
 export interface Acknowledgement {
   /** How many were connected. */
   readonly replicas: number
@@ -105,7 +106,7 @@ export interface PortEvents {
    * @param refusal  the error reply of Redis if it refuses the channel, which then stays unsubscribed
    */
   resubscribed(channel: string, refusal?: unknown): void
-  /** Something that the owner of the client should know. */
+  /** A warning for the owner of the client. */
   warning?(warning: Error): void
 }
 

@@ -1,4 +1,4 @@
-// What a connection is asked: whether replies are its own, and writes are taken.
+// Probes of a connection: whether it gets its own replies, and its server accepts writes.
 import { randomUUID } from 'node:crypto'
 import { messageOf } from '../errors.js'
 import { sleep } from '../util/sleep.js'

@@ -4,7 +4,8 @@ import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
 import { connectionReplaced } from '../warnings.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
-import { isDemotion, isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
+import { isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
+import { ServerHealth } from './server-health.js'
 
 /** How often to check a connection with a reply outstanding, ms. */
 const CHECK_MS = 500
@@ -30,7 +31,7 @@ const MIXED_UP =
 const LISTENER = 'listener'
 
 export interface ReplacementOptions {
-  /** How long a connection may be idle before a PING is sent, ms; 0: for ever. Default 30 000. */
+  /** How long a connection may be idle before a PING is sent, ms; 0: forever. Default 30 000. */
   readonly pingIntervalMs?: number | undefined
   /** Whether the owner of the client has closed it: then nothing is sent any more, and nothing replaced. */
   readonly isClosed?: () => boolean
@@ -57,29 +58,6 @@ export function replaceWhenUnresponsive(first: RedisPort, reopen: Reopen, option
  * @param port  the port in use
  */
 export type Reopen = (signal: AbortSignal, server: string, port: RedisPort) => Promise<RedisPort>
-
-/** Whether one server replies. */
-interface ServerHealth {
-  inFlight: number
-  /** The last command failed without an error reply. */
-  isFailing: boolean
-  /** The run of a server that another one has replaced as the master. */
-  replacedRun: string | undefined
-  /** It replied that it is not a master. */
-  isDemoted: boolean
-  /** A self-test failed: no reply can be trusted. */
-  isMixedUp: boolean
-  /** Until it has ended, replies are held back. Resolves to whether they can be trusted. */
-  selfTest: Promise<boolean> | undefined
-  /** Checks since its last reply, with a reply outstanding. */
-  silentChecks: number
-  /** Until when it may be silent, on the monotonic clock: WAIT and WAITAOF block the connection. */
-  blockedUntil: number
-  /** A key that it owns. */
-  key: string
-  replied(): void
-  failed(error: unknown): void
-}
 
 interface Subscription {
   readonly onMessage: (message: string) => void
@@ -122,11 +100,26 @@ class ReplaceablePort implements RedisPort {
     await this.#open?.()
   }
 
-  async send(command: readonly string[], key: string): Promise<unknown> {
+  /** Not async, and with one promise of its own: each costs as much as the rest of this. */
+  send(command: readonly string[], key: string): Promise<unknown> {
     const health = this.#healthOf(this.#port.serverOf?.(key) ?? '', key)
     if (health.isMixedUp) throw new Error(MIXED_UP)
     if (this.#isClosedByOwner()) throw new Error('the client was closed')
-    const reply = await this.#watch(this.#port.send(command, key), health)
+    const reply = this.#port.send(command, key)
+    this.#sent(health)
+    return reply.then(
+      (value) => {
+        health.replied()
+        return health.selfTest === undefined ? value : this.#whenTested(value, health)
+      },
+      (error) => {
+        health.failed(error)
+        throw error
+      },
+    )
+  }
+
+  async #whenTested(reply: unknown, health: ServerHealth): Promise<unknown> {
     while (health.selfTest !== undefined) {
       if (!(await health.selfTest)) throw new Error(health.isMixedUp ? MIXED_UP : 'the connection was lost again')
     }
@@ -247,10 +240,14 @@ class ReplaceablePort implements RedisPort {
   }
 
   #watch<T>(reply: Promise<T>, health: ServerHealth): Promise<T> {
-    health.inFlight++
-    this.#checkTimer ??= setInterval(this.#check, CHECK_MS).unref()
+    this.#sent(health)
     reply.then(health.replied, health.failed)
     return reply
+  }
+
+  #sent(health: ServerHealth): void {
+    health.inFlight++
+    this.#checkTimer ??= setInterval(this.#check, CHECK_MS).unref()
   }
 
   #healthOf(server: string, key: string): ServerHealth {
@@ -259,32 +256,13 @@ class ReplaceablePort implements RedisPort {
       if (key !== '') present.key = key
       return present
     }
-    const health: ServerHealth = {
-      inFlight: 0,
-      isFailing: false,
-      replacedRun: undefined,
-      isDemoted: false,
-      isMixedUp: false,
-      selfTest: undefined,
-      silentChecks: 0,
-      blockedUntil: 0,
-      key,
-      replied: () => {
-        health.inFlight--
-        health.silentChecks = 0
-        health.isFailing = false
+    const health = new ServerHealth(key, {
+      onReply: () => {
         this.#repliedAt = monotonicNow()
       },
-      failed: (error) => {
-        if (this.#port.isErrorReply(error)) {
-          health.replied()
-          if (isDemotion(error) && this.#servers.get(server) === health) this.#demoted(server, health)
-          return
-        }
-        health.inFlight--
-        health.isFailing = true
-      },
-    }
+      isErrorReply: (error) => this.#port.isErrorReply(error),
+      onDemotion: () => this.#servers.get(server) === health && this.#demoted(server, health),
+    })
     this.#servers.set(server, health)
     return health
   }
@@ -353,7 +331,7 @@ class ReplaceablePort implements RedisPort {
       health.silentChecks = Math.min(health.silentChecks, MAX_SILENT_CHECKS - this.#failedAttempts)
     } finally {
       this.#attempt = undefined
-      health.isDemoted = false // until it says so again
+      health.isDemoted = false // until it reports that again
     }
   }
 

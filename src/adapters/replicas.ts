@@ -5,7 +5,7 @@ import { LocalFsync } from './fsync.js'
 import type { Acknowledgement, Fsync } from './port.js'
 import { SharedCall } from './shared-call.js'
 
-/** What the rest of a deployment (the Sentinels, or the other masters of a cluster) says about a server. */
+/** A server as the rest of its deployment sees it: the Sentinels, or the other masters of a cluster. */
 export interface MasterStatus {
   /** Why its grants do not count: it was replaced, or is about to be. undefined: it is the master. */
   readonly refusal?: string | undefined
@@ -17,7 +17,7 @@ export interface MasterStatus {
   readonly isConfirmed: boolean
 }
 
-/** What the server says about itself. */
+/** The server's view of itself. */
 interface OwnStatus {
   readonly role: string
   /** How many replicas are connected. */
@@ -70,7 +70,7 @@ export class Replicas {
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
   /** Whether the rest of the deployment replied when it was last asked. */
-  #isAnswered = true
+  #hasReplied = true
   /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
   readonly #runsWithReplicas = new Set<string>()
   /** Since when there are none, on the monotonic clock. */
@@ -97,7 +97,7 @@ export class Replicas {
     const refused = this.#refusal(snapshot)
     if (refused) return refused
     if (snapshot.own.replicas === 0) return { replicas: 0, acknowledged: 0 }
-    const { acknowledged, own } = await this.#wait.ask(timeoutMs)
+    const { acknowledged, own } = await this.#wait.join(timeoutMs)
     // A replica that has left may be taking over, and a different one may have acknowledged.
     const hasLeft = own.role !== snapshot.own.role || own.replicas < snapshot.own.replicas
     if (this.#snapshot === taken && (hasLeft || acknowledged === 0)) this.#snapshot = undefined
@@ -116,7 +116,7 @@ export class Replicas {
   }
 
   /** The connection is a new one, perhaps to another server, which must show that it is the master. */
-  forget(): void {
+  reset(): void {
     this.#snapshot = undefined
     if (!this.#options.masterStatus) this.#noneSince = undefined
   }
@@ -181,14 +181,14 @@ export class Replicas {
     let masterStatus: MasterStatus | undefined
     if (check) {
       const runId = field(await this.#call('INFO', 'server'), 'run_id')
-      const ask = (): Promise<MasterStatus | undefined> =>
+      const readStatus = (): Promise<MasterStatus | undefined> =>
         within(MASTER_STATUS_MS, check(runId, key), undefined, this.#clock).catch(() => undefined)
       if (runId !== this.#runId) this.#noneSince = undefined
       this.#runId = runId
-      masterStatus = await ask()
+      masterStatus = await readStatus()
       // After a stall of this process, or of its machine, all replies are late at once: they are not all silent yet.
-      if (masterStatus === undefined && this.#isAnswered) masterStatus = await ask()
-      this.#isAnswered = masterStatus !== undefined
+      if (masterStatus === undefined && this.#hasReplied) masterStatus = await readStatus()
+      this.#hasReplied = masterStatus !== undefined
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.
     const own = await this.#ownStatus()

@@ -15,7 +15,7 @@ export interface SentinelConnection {
   end(): void
 }
 
-/** What one Sentinel replied. */
+/** The reply of one Sentinel. */
 interface SentinelReply {
   /** The configuration epoch: of the last failover that this Sentinel knows of. */
   readonly epoch: number
@@ -84,7 +84,7 @@ export class SentinelMasterStatus {
     const isAnyResponsive = sentinels.some(({ isSilent }) => !isSilent)
     const replies = await Promise.all(
       sentinels.map((sentinel) => {
-        const reply = this.#ask(sentinel, runId)
+        const reply = this.#query(sentinel, runId)
         return isAnyResponsive && sentinel.isSilent ? undefined : reply
       }),
     )
@@ -123,7 +123,7 @@ export class SentinelMasterStatus {
   async responding(): Promise<SentinelAddress[]> {
     if (this.#isClosed) return []
     const sentinels = [...this.#sentinels.values()]
-    const replies = await Promise.all(sentinels.map((sentinel) => this.#ask(sentinel, this.#runId)))
+    const replies = await Promise.all(sentinels.map((sentinel) => this.#query(sentinel, this.#runId)))
     const responding = sentinels.flatMap(({ address }, index) => {
       const reply = replies[index]
       return reply ? [{ address, reply }] : []
@@ -140,7 +140,7 @@ export class SentinelMasterStatus {
   }
 
   /** Never rejects. */
-  async #ask(sentinel: Sentinel, runId: string): Promise<SentinelReply | undefined> {
+  async #query(sentinel: Sentinel, runId: string): Promise<SentinelReply | undefined> {
     try {
       if (!sentinel.connection?.isOpen) sentinel.connection = this.#open(sentinel.address)
       const { connection } = sentinel
@@ -158,12 +158,12 @@ export class SentinelMasterStatus {
   async #replyOf(connection: SentinelConnection, runId: string): Promise<SentinelReply> {
     const name = this.#name ?? (await nameOf(connection, runId))
     this.#name = name
-    const ask = (what: string): Promise<unknown> => connection.call('SENTINEL', what, name)
+    const query = (what: string): Promise<unknown> => connection.call('SENTINEL', what, name)
     const [named, master, replicas, others] = await Promise.all([
-      ask('GET-MASTER-ADDR-BY-NAME'),
-      ask('MASTER'),
-      ask('REPLICAS'),
-      this.#isDiscovering ? ask('SENTINELS') : [],
+      query('GET-MASTER-ADDR-BY-NAME'),
+      query('MASTER'),
+      query('REPLICAS'),
+      this.#isDiscovering ? query('SENTINELS') : [],
     ])
     for (const { ip = '', port, flags } of (others as unknown[]).map(fieldsOf)) {
       if (!isDown(flags)) this.add({ host: ip, port: Number(port) })

@@ -6,7 +6,7 @@ import { within } from '../util/timeout.js'
 /**
  * A blocking command, such as WAIT, whose reply covers everything that was sent before it. It occupies the connection,
  * so only one is in flight at a time: callers that arrive meanwhile, or in the same turn of the event loop, share the
- * next one. It does not wait for ever for one whose reply a Redis client lost.
+ * next one. It does not wait forever for one whose reply a Redis client lost.
  */
 export class SharedCall<T> {
   readonly #send: (timeoutMs: number) => Promise<T>
@@ -23,7 +23,7 @@ export class SharedCall<T> {
   }
 
   /** Settles like a command that is sent after this call. */
-  ask(timeoutMs: number): Promise<T> {
+  join(timeoutMs: number): Promise<T> {
     this.#next ??= this.#sendInTurn(timeoutMs)
     return this.#next
   }

@@ -1,6 +1,7 @@
 // Reads options.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { messageOf } from '../errors.js'
+import { similarTo } from '../util/similar.js'
 import { UsageError } from './exit-codes.js'
 
 /**
@@ -13,6 +14,14 @@ export function parseCommandLine<const T extends ParseArgsConfig>(config: T): Re
   } catch (error) {
     // The first sentence says what is wrong; the rest is advice on positional arguments that does not apply here.
     const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
-    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
+    const option = /^Unknown option '--(.*)'$/.exec(problem)?.[1] ?? ''
+    const advice = option === '' ? '' : didYouMean(option, Object.keys(config.options ?? {}), '--')
+    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value') + advice)
   }
+}
+
+/** @returns the end of a message about an unknown name; empty if none of the known ones is similar */
+export function didYouMean(name: string, known: readonly string[], before = ''): string {
+  const similar = similarTo(name, known)
+  return similar === undefined ? '' : `: did you mean ${before}${similar}?`
 }

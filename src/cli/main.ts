@@ -2,6 +2,7 @@
 // Dispatches subcommands.
 import { readFileSync } from 'node:fs'
 import { messageOf } from '../errors.js'
+import { didYouMean } from './command-line.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { run } from './run/run.js'
 import { say, withoutUrls } from './stderr.js'
@@ -40,13 +41,20 @@ async function main([name, ...args]: string[]): Promise<number> {
     case '-h':
       return print(USAGE)
     case '--version':
+    case '-v':
+    case 'version':
       return print(version())
     case undefined:
       console.error(USAGE)
       return EXIT.usage
     default:
-      throw new UsageError(`unknown ${name.startsWith('-') ? 'option' : 'command'} ${JSON.stringify(name)}`)
+      throw new UsageError(unknown(name))
   }
+}
+
+function unknown(name: string): string {
+  const kind = name.startsWith('-') ? 'option' : 'command'
+  return `unknown ${kind} ${JSON.stringify(name)}${didYouMean(name, COMMANDS)}`
 }
 
 function print(text: string): number {

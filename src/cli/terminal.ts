@@ -7,20 +7,25 @@ export type Style = Parameters<typeof styleText>[0]
 /** Where output goes: a terminal that can redraw lines in colour, or a plain text file or pipe. */
 export class Terminal {
   readonly columns: number
-  /** Whether lines can be redrawn; not where they would wrap. */
+  /** How long a line may be; a file has no limit. */
+  readonly width: number
+  /** Whether lines can be redrawn, if they are no longer than `width`. */
+  readonly isTerminal: boolean
+  /** Whether it has room for what is drawn for at least 70 columns. */
   readonly isLive: boolean
   readonly #stream: NodeJS.WriteStream
   readonly #hasColors: boolean
   #liveLines = 0
 
   constructor(stream: NodeJS.WriteStream, { NO_COLOR, TERM }: NodeJS.ProcessEnv) {
-    const isTerminal = stream.isTTY === true && TERM !== 'dumb'
+    this.isTerminal = stream.isTTY === true && TERM !== 'dumb'
     const columns = stream.columns || 80
     this.#stream = stream
-    this.#hasColors = isTerminal && !NO_COLOR
-    this.isLive = isTerminal && columns >= 70
+    this.#hasColors = this.isTerminal && !NO_COLOR
+    this.isLive = this.isTerminal && columns >= 70
     // One column stays free: some terminals wrap once the last one is written.
     this.columns = Math.min(Math.max(columns - 1, 40), 130)
+    this.width = this.isTerminal ? Math.max(columns - 1, 20) : Number.POSITIVE_INFINITY
   }
 
   /** How many lines can be redrawn at a time. */

@@ -17,8 +17,8 @@ Commands:
   help       help for a command: holdfast help run
 
 Options:
-  -h, --help  print this help
-  --version   print the version`
+  -h, --help     print this help
+  -v, --version  print the version`
 
 export const RUN_USAGE = `Usage: holdfast run <lock> [options] -- <program> [arguments]
 
@@ -132,7 +132,7 @@ const SIGNS = `● responding
 ? unlisted: it does not describe itself: Redisson, an older Holdfast, one without inspection, or one that has not waited
   yet and has held its locks for only a few seconds`
 
-/** Of the commands for operators. */
+/** Help texts of the commands for operators. */
 export const FLEET_USAGE = {
   ls: `Usage: holdfast ls [pattern] [options]
 

@@ -1,4 +1,4 @@
-// The meaning of a configuration.
+// The meaning of a configuration: servers, and options of the client such as lockWatchdogTimeoutMs.
 import type { ConnectionOptions } from 'node:tls'
 import type { ClientOptions } from '../client-options.js'
 import { ConfigError } from '../errors.js'

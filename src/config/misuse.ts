@@ -32,7 +32,7 @@ function looksLikeClient(target: Unknown): boolean {
   return ['call', 'sendCommand', 'customCommand', 'getLock', 'then'].some((name) => typeof target[name] === 'function')
 }
 
-/** What to pass as the option `client` instead of this. */
+/** Says what to pass as the option `client` instead of this. */
 export function clientInsteadOf(given: unknown): string {
   const wanted = 'an ioredis, node-redis or valkey-glide client'
   if (Array.isArray(given)) return `${wanted}, and not an array of them: call connect once for each server`

@@ -39,7 +39,7 @@ export function checkRedisUrl(url: unknown, path: string): string {
   return parsed.href.replace(/^valkey/, 'redis')
 }
 
-/** What ioredis takes for a URL that was checked: the URL or the path of a socket, and what it does not find there. */
+/** The arguments of ioredis for a checked URL: the URL or socket path, and options that ioredis does not read from it. */
 export function ioredisArguments(
   url: string,
 ): [place: string, options: { tls?: ConnectionOptions; username?: string; password?: string }] {

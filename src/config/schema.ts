@@ -1,6 +1,7 @@
-// Every key of Redisson's configuration.
+// Every key of Redisson's configuration. What each does is in deployment.ts.
 import { ConfigError } from '../errors.js'
-import { LEAST_LEASE_MS, ownOf } from '../util/validate.js'
+import { similarTo } from '../util/similar.js'
+import { MIN_LEASE_MS, ownOf } from '../util/validate.js'
 import type { NameMapper } from '../wire/names.js'
 import { parseAddress } from './address.js'
 import { anything, type Check, flag, inCode, int, isJava, listOf, object, oneOf, secret, text } from './checks.js'
@@ -118,7 +119,7 @@ const SHARED = {
 
 const TOP = {
   ...SHARED,
-  lockWatchdogTimeout: used(int(LEAST_LEASE_MS), 'lockWatchdogTimeoutMs of the client'),
+  lockWatchdogTimeout: used(int(MIN_LEASE_MS), 'lockWatchdogTimeoutMs of the client'),
   lockWatchdogBatchSize: used(int(1, 10_000), 'holds renewed by one script call'),
   fairLockWaitTimeout: used(int(1), 'fairLockWaitTimeoutMs of the client'),
   checkLockSyncedSlaves: used(flag, 'option of the same name of the client'),
@@ -314,28 +315,10 @@ function advice(name: string, keys: Keys, at: string): string {
   const place = places.find(([other]) => other === '') ?? places[0]
   if (place)
     return place[0] === '' ? 'it at the top level of the configuration' : `it in ${places.map(([p]) => p).join(' or ')}`
-  const similar = Object.keys(keys).find((other) => bare(other) === bare(name) || distance(other, name) <= 2)
+  const similar = similarTo(name, Object.keys(keys))
   return similar === undefined
     ? `one of the keys ${Object.keys(keys).sort().join(', ')}`
     : `a key that exists: ${similar}?`
-}
-
-function bare(name: string): string {
-  return name.replace(/[-_]/g, '').toLowerCase()
-}
-
-/** The Levenshtein distance. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1))
-    }
-    row = next
-  }
-  return row[b.length] as number
 }
 
 /** An error as in Redisson, although pool sizes have no effect here. */

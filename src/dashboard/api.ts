@@ -27,7 +27,7 @@ export interface HolderRow extends HolderInfo {
 }
 
 export interface WaiterRow extends Omit<WaiterInfo, 'chain'> {
-  /** What its call chain holds while it waits: the ids and names of rows. */
+  /** The holds of its call chain while it waits: the ids and names of rows. */
   readonly chain: readonly { readonly id: string; readonly lock: string; readonly holder: string }[]
 }
 
@@ -39,7 +39,7 @@ export interface LockRow extends Omit<LockInfo, 'remainingLeaseMs' | 'holders' |
   readonly name: string
   /** The length of the whole name, in characters. */
   readonly nameLength: number
-  /** What was left of the lease; null: a key without expiry. */
+  /** The remaining lease; null: a key without expiry. */
   readonly remainingLeaseMs: number | null
   readonly holders: readonly HolderRow[]
   readonly waiters: readonly WaiterRow[]
@@ -78,7 +78,7 @@ export interface LocksReply {
   readonly totals: Totals
 }
 
-/** Of all sampled locks. */
+/** Totals of all sampled locks. */
 export interface Totals {
   readonly held: number
   /** With at least one waiter or another listener. */
@@ -127,7 +127,7 @@ export interface Snapshot {
   readonly locks: readonly LockRow[]
 }
 
-/** What differs from the lines before. A row whose durations merely went on is not sent again. */
+/** The changes since the lines before, apart from durations that have merely grown. */
 export interface Changes {
   readonly type: 'changes'
   readonly sequence: number
@@ -191,7 +191,7 @@ export interface UnlockRequest {
 export interface UnlockReply {
   /** Released by its holder; freed without it; its holder did not react, and nothing was freed; held by another one. */
   readonly outcome: 'released' | 'freed' | 'silent' | 'not-held'
-  /** Who holds it instead. */
+  /** The holder that has it instead. */
   readonly holder?: string
 }
 

@@ -54,7 +54,7 @@ export interface DashboardOptions {
   readonly authorize: (request: Request, origin: RequestOrigin) => Authorization | Promise<Authorization>
   /** Without the route that releases locks by force. Default false. */
   readonly readOnly?: boolean
-  /** Where it is mounted, such as `/locks`, unless Express says so. Default '', at the root. */
+  /** Where it is mounted, such as `/locks`, unless Express provides it. Default '', at the root. */
   readonly basePath?: string
   /** Names under which it may be requested, without ports. Default: all, as the application has its own check. */
   readonly hosts?: readonly string[]
@@ -62,7 +62,7 @@ export interface DashboardOptions {
   readonly title?: string
 }
 
-/** What tests replace. */
+/** The parts that tests replace. */
 export interface Seams {
   /** The folder of the page, its URL with a slash at its end. */
   readonly pageFolder?: URL

@@ -1,4 +1,4 @@
-/** Who may use the dashboard: its token, and what a foreign page in the operator's browser must not be able to do. */
+/** Admits requests to the dashboard: checks the token, and refuses foreign pages in the operator's browser. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../util/clock.js'
 import type { ErrorReply } from './api.js'
@@ -44,7 +44,7 @@ export class TokenGuard {
   readonly token = randomBytes(16).toString('base64url')
   readonly #clock: Clock
   readonly #digest = digestOf(this.token)
-  /** Of the token that admits to the metrics alone. */
+  /** Digest of the token that admits to the metrics alone. */
   readonly #metricsDigest: Buffer | undefined
   readonly #failures = new Map<string, { count: number; endsAt: number }>()
 
@@ -99,7 +99,7 @@ export class TokenGuard {
   }
 }
 
-/** Of equal length whatever was given, as the comparison requires. */
+/** All digests have the same length, as the comparison requires. */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

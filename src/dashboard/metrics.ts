@@ -1,4 +1,4 @@
-/** What no single client can know, for Prometheus: of the whole fleet, Redisson's processes included. */
+/** Metrics of the whole fleet for Prometheus, Redisson's processes included: no single client knows them. */
 import { countWaiters, type LockInfo } from '../fleet/lock-info.js'
 import type { Totals } from './api.js'
 

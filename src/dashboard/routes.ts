@@ -1,4 +1,4 @@
-// What each route replies.
+// The replies of the routes.
 import { ConfigError, messageOf } from '../errors.js'
 import type { Cycle } from '../fleet/deadlocks.js'
 import { countWaiters } from '../fleet/lock-info.js'
@@ -23,7 +23,7 @@ import type { FleetSource, Sampler } from './sampler.js'
 import type { Streams } from './stream.js'
 import { readUnlock } from './unlock.js'
 
-/** What the routes work with. */
+/** The parts of the dashboard that the routes use. */
 export interface Parts {
   readonly fleet: FleetSource
   readonly sampler: Sampler
@@ -39,7 +39,7 @@ export interface Call {
   readonly query: URLSearchParams
   /** The part of the path that the route leaves open. */
   readonly rest: string
-  /** Who asks, for the audit. */
+  /** The user, for the audit. */
   readonly by: string
 }
 
@@ -140,7 +140,7 @@ function compareNames(one: LockRow, other: LockRow): number {
   return one.name < other.name ? -1 : one.name > other.name ? 1 : 0
 }
 
-/** Of an unlisted holder: at least as long as it has been seen. */
+/** The longest hold. An unlisted holder has held the lock for at least as long as it has been seen. */
 function heldMs({ holders }: LockRow): number {
   return Math.max(-1, ...holders.map(({ heldMs, seenMs }) => heldMs ?? seenMs))
 }

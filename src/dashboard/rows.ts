@@ -6,7 +6,7 @@ import type { LockRow } from './api.js'
 /** A longer name is named by its hash. */
 const MAX_ID_NAME_BYTES = 1024
 const MAX_SHOWN_NAME = 1024
-/** How far a duration may be from where it should be by now, before a row counts as changed, ms. */
+/** How far a duration may deviate from its expected value before the row counts as changed, ms. */
 const TOLERANCE_MS = 500
 
 export function idOf(name: string): string {

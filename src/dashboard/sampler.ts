@@ -10,7 +10,7 @@ import { idOf, isUnchanged, type Reading, rowOf } from './rows.js'
 import { Timeline } from './timeline.js'
 import { TotalsHistory, totalsOf } from './totals.js'
 
-/** What the dashboard needs of `client.fleet`. */
+/** The part of `client.fleet` that the dashboard uses. */
 export interface FleetSource {
   locks(options?: { contended?: boolean; limit?: number }): AsyncIterable<LockInfo>
   inspect(name: string): Promise<LockInfo>
@@ -25,7 +25,7 @@ export interface FleetSource {
   }>
 }
 
-/** What differs between two samples. */
+/** The differences between two samples. */
 export interface Difference {
   readonly changed: readonly LockRow[]
   readonly removed: readonly string[]
@@ -36,8 +36,8 @@ export interface Difference {
 const PERIOD_MS = 1_000
 const IDLE_MS = 60_000
 const MAX_LOCKS = 2_000
-/** Locks looked at one by one in a sample. */
-const MAX_LOOKS = 50
+/** Maximum number of locks that a sample inspects one by one. */
+const MAX_INSPECTED = 50
 /** How often the clients are asked for their losses. */
 const LOSSES_PERIOD_MS = 10_000
 const NO_LOSSES = { losses: 0, silentClients: 0 }
@@ -46,7 +46,7 @@ const NONE: Deadlocks = { cycles: [], suspected: [] }
 interface Tracked {
   /** The last reading. */
   reading: Reading
-  /** What the pages have: older than `reading` as long as nothing but its durations has changed. */
+  /** The reading that the pages have: older than `reading` as long as nothing but its durations has changed. */
   sent: Reading
   /** When each present holder was first seen. */
   readonly seenAt: Map<string, number>
@@ -235,25 +235,25 @@ export class Sampler {
     }
     const missing = [...this.#tracked].filter(([id]) => !found.has(id))
     if (isScan && !isTruncated) for (const [id] of missing) found.set(id, undefined)
-    else await this.#look(missing, found)
+    else await this.#inspect(missing, found)
     return found
   }
 
   /** Reads those again that may be over although nobody reported it. */
-  async #look(missing: readonly [string, Tracked][], found: Map<string, Reading | undefined>): Promise<void> {
+  async #inspect(missing: readonly [string, Tracked][], found: Map<string, Reading | undefined>): Promise<void> {
     const now = this.#clock.now()
     const doubtful = missing.filter(
       ([, { reading }]) => countWaiters(reading.info) > 0 || now - reading.at >= reading.info.remainingLeaseMs,
     )
-    const look = async ([id, { reading }]: [string, Tracked]): Promise<void> => {
+    const inspect = async ([id, { reading }]: [string, Tracked]): Promise<void> => {
       const info = await this.#fleet.inspect(reading.info.name)
       const isFree = info.holders.length === 0 && countWaiters(info) === 0
       found.set(id, isFree ? undefined : { info, at: this.#clock.now() })
     }
-    await Promise.all(doubtful.slice(0, MAX_LOOKS).map(look))
+    await Promise.all(doubtful.slice(0, MAX_INSPECTED).map(inspect))
   }
 
-  /** Those that are in two samples, or in a sample and another look, so that nobody waits a second for the next one. */
+  /** Keeps the deadlocks of two samples. If there are new ones, it takes the second sample at once. */
   async #findDeadlocks(found: ReadonlyMap<string, Reading | undefined>): Promise<void> {
     const contended = [...found.values()].flatMap((reading) =>
       reading && countWaiters(reading.info) > 0 ? [reading.info] : [],
@@ -261,11 +261,11 @@ export class Sampler {
     const lasting = confirm(this.#contended, contended)
     const isMore =
       deadlocksIn(contended).length > lasting.cycles.length || suspectedIn(contended).length > lasting.suspected.length
-    this.#deadlocks = isMore ? confirm(contended, await this.#lookAgain()) : lasting
+    this.#deadlocks = isMore ? confirm(contended, await this.#resample()) : lasting
     this.#contended = contended
   }
 
-  async #lookAgain(): Promise<LockInfo[]> {
+  async #resample(): Promise<LockInfo[]> {
     const locks: LockInfo[] = []
     for await (const info of this.#fleet.locks({ contended: true, limit: MAX_LOCKS })) locks.push(info)
     return locks

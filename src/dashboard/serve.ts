@@ -16,7 +16,7 @@ export interface ServeOptions extends Pick<DashboardOptions, 'client' | 'title'>
   readonly readOnly: boolean
   /** Other names under which it may be requested. */
   readonly hosts: readonly string[]
-  /** Who uses it, for the audit. */
+  /** The user, for the audit. */
   readonly user: string
   /** A token that admits to the metrics, and to nothing else. */
   readonly metricsToken?: string | undefined
@@ -64,7 +64,7 @@ export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(host)
 }
 
-/** What a browser may call the bound address: all of the machine if it is none in particular. */
+/** The hosts under which a browser may reach the bound address: all of the machine if it is a wildcard. */
 function addressesOf(host: string): string[] {
   if (host !== '0.0.0.0' && host !== '::') return [host]
   const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address))

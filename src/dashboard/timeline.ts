@@ -1,10 +1,10 @@
-/** Who held a lock and who waited for it, as far as one sample a second sees it. */
+/** History of the holders and waiters of a lock, as far as one sample a second shows it. */
 import type { HolderInfo, LockInfo, WaiterInfo } from '../fleet/lock-info.js'
 import type { Segment } from './api.js'
 
 export const HISTORY_MS = 15 * 60_000
 const MAX_SEGMENTS = 100
-/** Of one lock in one sample. */
+/** Maximum number of holders, and of waiters, of one lock in one sample. */
 const MAX_OPEN = 20
 /** Two readings of one start may differ by this, ms. */
 const SAME_START_MS = 1_000

@@ -7,10 +7,10 @@ import { retry } from '../util/retry.js'
 import { isLasting, isRetryable, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
-/** What is retried: a call, or a function that makes a new one for each try. */
+/** A call to retry, or a function that makes a new one for each try. */
 type Task = ScriptCall | ((timeoutMs?: number) => Promise<unknown>)
 
-/** What cannot be undone within this is left to its lease, ms. */
+/** Maximum time to retry a release, ms. After that the lease ends the lock. */
 const MAX_RETRY_MS = 60_000
 /** While copies of a command may arrive, what they take is released within this, ms. */
 const MAX_PAUSE_MS = 800
@@ -41,13 +41,11 @@ export class BackgroundRetries {
    * @param untilAt  when the lease in question ends, on the clock; at most a minute from now counts
    * @param copiesUntil  until when copies of what it undoes may arrive, on the clock
    * @param otherwise  runs instead if Redis rejects `release` for good
-   * @returns resolves when a reply arrived, or when it gives up
+   * @returns resolves when a reply arrived, or the retries have ended
    */
   retryInBackground(release: Task, untilAt: number, copiesUntil = 0, otherwise?: Task): Promise<void> {
-    const giveUpAt = Math.min(untilAt, this.#clock.now() + MAX_RETRY_MS)
-    const retrying = this.#retry(release, giveUpAt, copiesUntil, otherwise).finally(() =>
-      this.#pending.delete(retrying),
-    )
+    const stopAt = Math.min(untilAt, this.#clock.now() + MAX_RETRY_MS)
+    const retrying = this.#retry(release, stopAt, copiesUntil, otherwise).finally(() => this.#pending.delete(retrying))
     this.#pending.add(retrying)
     return retrying
   }
@@ -58,7 +56,7 @@ export class BackgroundRetries {
    * @returns the reply, an integer or null
    * @throws the error of the last try
    */
-  retryUntilAnswered(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
+  retryUntilReply(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
     return retry(() => this.#run(task).then(toInteger), {
       clock: this.#clock,
       delayMs: (failures) => backoffMs(failures, 50, 1_000, this.#random),

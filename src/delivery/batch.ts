@@ -11,7 +11,7 @@ const MAX_WORDS = 12
 /** Names may be long, and Redis serves nobody else while it reads them. In UTF-16 units, since counting bytes costs more. */
 const MAX_LENGTH = 32_768
 
-/** The reply of a script that has more to do than Redis should do in one go: the same call goes on with it. */
+/** The reply of a script that has more to do than Redis should do in one go: the same call continues it. */
 const UNFINISHED = 'unfinished'
 
 /** A call and what receives its reply. */
@@ -129,9 +129,12 @@ export class Batch {
     const [failed, replies] = reply
     if (!Array.isArray(failed) || !Array.isArray(replies)) return undefined
     const isFailed = new Set(failed.map(Number))
-    return callers.filter(
-      ({ resolve }, index) => isFailed.has(index) || replies[index] === UNFINISHED || resolve(replies[index]),
-    )
+    const again: Caller[] = []
+    for (const [index, caller] of callers.entries()) {
+      if (isFailed.has(index) || replies[index] === UNFINISHED) again.push(caller)
+      else caller.resolve(replies[index])
+    }
+    return again
   }
 
   reject(error: unknown): void {

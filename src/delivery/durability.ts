@@ -26,7 +26,7 @@ export class Durability {
    */
   async confirm(lock: Named, route: string): Promise<void> {
     const { key, name } = lock
-    const fsync = await this.#ask(lock)
+    const fsync = await this.#fsynced(lock)
     const isSame = this.#scripts.routeTo(key) === route
     if (fsync === 'fsynced' && isSame) return
     if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client does not support WAITAOF')
@@ -34,7 +34,7 @@ export class Durability {
     throw new NotDurableError(name, 'late', isSame ? `not within ${this.#timeoutMs} ms` : 'the connection was lost')
   }
 
-  async #ask({ key, name }: Named): Promise<Fsync | undefined> {
+  async #fsynced({ key, name }: Named): Promise<Fsync | undefined> {
     try {
       return await this.#scripts.fsynced(key, this.#timeoutMs)
     } catch (cause) {

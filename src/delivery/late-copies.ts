@@ -2,7 +2,7 @@
 import type { Clock } from '../util/clock.js'
 import type { Scripts } from './scripts.js'
 
-/** What is asked of the client. */
+/** The part of a client that is needed here. */
 interface SendingClient {
   readonly clock: Clock
   readonly scripts: Scripts

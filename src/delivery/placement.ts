@@ -12,11 +12,11 @@ return type(info) == 'string' and info:match('run_id:(%w+)') or ''`
 
 /** How many hash tags are tried: of two shards that share the keys equally, one is missed once in four billion tries. */
 const TAGS = 32
-/** After so many beginnings of names on one server there is no other one. */
+/** Once this many beginnings of names are on one server, there is no other server. */
 const MAX_BEGINNINGS = 200
 /** Only this much of a name is compared. In UTF-16 units. */
 const MAX_LENGTH = 64
-/** How long to wait before asking again if there was no answer, ms. */
+/** How long to wait before asking again without a reply, ms. */
 const AGAIN_MS = 5_000
 
 /**
@@ -28,7 +28,7 @@ const AGAIN_MS = 5_000
  * distribute by a hash, and for each beginning of names (`order:` of `order:1001`), since some route by that.
  */
 export class Placement {
-  readonly #ask: (command: readonly string[], key: string) => Promise<unknown>
+  readonly #command: (words: readonly string[], key: string) => Promise<unknown>
   readonly #clock: Pick<Clock, 'now'>
   readonly #onSeveral: () => void
   /** The one that has all keys that were tried. */
@@ -43,11 +43,11 @@ export class Placement {
 
   /** @param onSeveral  called once, when keys turn out to be on several servers */
   constructor(
-    ask: (command: readonly string[], key: string) => Promise<unknown>,
+    command: (words: readonly string[], key: string) => Promise<unknown>,
     clock: Pick<Clock, 'now'>,
     onSeveral: () => void,
   ) {
-    this.#ask = ask
+    this.#command = command
     this.#clock = clock
     this.#onSeveral = onSeveral
   }
@@ -82,7 +82,7 @@ export class Placement {
   }
 
   /** The connection is a new one, and may lead elsewhere. */
-  forget(): void {
+  reset(): void {
     this.#connection++
     this.#server = undefined
     this.#isOne = false
@@ -96,9 +96,9 @@ export class Placement {
     const connection = this.#connection
     const keys = [...unknown.values()].slice(0, MAX_BEGINNINGS)
     const others = this.#server === undefined ? otherTags(keys[0] as string) : []
-    const asked = await Promise.all([...keys, ...others].map((key) => this.#serverOf(key)))
+    const runs = await Promise.all([...keys, ...others].map((key) => this.#serverOf(key)))
     if (connection !== this.#connection) return
-    const servers = new Set(asked)
+    const servers = new Set(runs)
     if (this.#server !== undefined) servers.add(this.#server)
     if (servers.delete('')) this.#againAt = this.#clock.now() + AGAIN_MS
     if (servers.size > 1) {
@@ -107,16 +107,16 @@ export class Placement {
       if (!this.#wasSaid) this.#onSeveral()
       this.#wasSaid = true
     } else if (this.#againAt <= this.#clock.now()) {
-      this.#server = asked[0]
+      this.#server = runs[0]
       for (const key of keys) this.#beginnings.add(beginningOf(key))
       this.#isOne = this.#beginnings.size >= MAX_BEGINNINGS
     }
   }
 
-  /** Empty if there is no answer. */
+  /** Empty if there is no reply. */
   async #serverOf(key: string): Promise<string> {
     try {
-      return String(await this.#ask(['EVAL', WHO_RUNS_THIS, '1', key], key))
+      return String(await this.#command(['EVAL', WHO_RUNS_THIS, '1', key], key))
     } catch {
       return ''
     }

@@ -5,15 +5,15 @@ import type { Scripts } from './scripts.js'
 /**
  * Publishes one message outside a script: in a cluster on the sharded channel, if Redis has them (7 or later).
  * @returns how many received it; in a cluster before Redis 7 those of one node
- * @throws as `Scripts.ask`
+ * @throws as `Scripts.command`
  */
 export async function publish(scripts: Scripts, channel: string, message: string): Promise<number> {
   if (scripts.isCluster) {
     try {
-      return toInteger(await scripts.ask(['SPUBLISH', channel, message], channel)) ?? 0
+      return toInteger(await scripts.command(['SPUBLISH', channel, message], channel)) ?? 0
     } catch (error) {
       if (!isErrorOf(error, 'unknown command')) throw error
     }
   }
-  return toInteger(await scripts.ask(['PUBLISH', channel, message], channel)) ?? 0
+  return toInteger(await scripts.command(['PUBLISH', channel, message], channel)) ?? 0
 }

@@ -3,7 +3,7 @@ import type { Named } from '../wire/names.js'
 import type { Replication } from './replica-acks.js'
 import type { Scripts } from './scripts.js'
 
-/** What an acquiring command needs of its client. */
+/** The part of a client that an acquiring command needs. */
 interface AcquiringClient {
   readonly scripts: Scripts
   readonly replication: Replication

@@ -36,7 +36,7 @@ const NOT_UNTIL_CHANGED = /\b(OOM|NOAUTH|WRONGPASS|MOVED|ASK|CROSSSLOT|in same s
 /** It is the script that failed: it would again. */
 const OF_SCRIPT = /user_script|compiling script/
 
-/** What Redis replied instead of a result. Text that is none of the above is anything else: that of a proxy, say. */
+/** Whether it is an error reply of Redis, or of a proxy. */
 function isErrorReply(error: unknown): error is Error {
   return error instanceof Error && !(error instanceof LockError || error instanceof TypeError)
 }
@@ -104,7 +104,7 @@ export function notOurs(reply: unknown): NoReplyError {
 }
 
 const MOVING = 'wait until that has ended, or end it with `redis-cli --cluster fix`'
-/** What Redis does not say: why it replies so, and what to do. */
+/** Advice that Redis does not give: the cause of a reply, and the remedy. */
 const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
   [/^TRYAGAIN\b/, `a slot of the cluster is being moved, and not all keys of this lock are on one node: ${MOVING}`],
   [

@@ -1,20 +1,19 @@
 // Runs scripts: NOSCRIPT, command timeout, deadline.
 import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
-import { messageOf } from '../errors.js'
 import { timeRead } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import { CLOCK_TOLERANCE_MS, forCluster, inTime, TOO_LATE } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
 import { nextTick } from '../util/real-time.js'
-import { withoutSecrets } from '../util/secrets.js'
 import { slotOf, tagOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
+import { Calls } from './calls.js'
 import { Placement } from './placement.js'
 import { RedisClocks } from './redis-clocks.js'
-import { advised, BAD_SCRIPT, isCrossSlot, isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
+import { BAD_SCRIPT, isCrossSlot, isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
 
-/** How long to wait for the answer to which server has a key, ms. */
+/** How long to wait for the reply that tells which server has a key, ms. */
 const LEARN_MS = 1_000
 /** After as many calls of one turn it is clear that there is something to combine. */
 const MAX_ALONE = 64
@@ -44,6 +43,7 @@ export class Scripts {
   readonly #clock: Clock
   readonly #timeoutMs: number
   readonly #hooks: ScriptHooks
+  readonly #calls: Calls
   readonly #clocks: RedisClocks
   /** Undefined if keys are certainly on one server, or go by their slots. */
   readonly #placement: Placement | undefined
@@ -60,15 +60,16 @@ export class Scripts {
   constructor(port: RedisPort, clock: Clock, timeoutMs: number, hooks: ScriptHooks = {}) {
     this.#port = port
     if (!port.isCluster && !port.isOneServer) {
-      const askMs = Math.min(timeoutMs, LEARN_MS)
+      const learnMs = Math.min(timeoutMs, LEARN_MS)
       this.#placement = new Placement(
-        (command, key) => this.ask(command, key, askMs),
+        (words, key) => this.command(words, key, learnMs),
         clock,
         () => hooks.onSeveralServers?.(),
       )
     }
     this.#clock = clock
     this.#timeoutMs = timeoutMs
+    this.#calls = new Calls(port, clock, timeoutMs)
     this.#hooks = hooks
     this.admission = new Admission(clock)
     this.#clocks = new RedisClocks(clock, async (key) =>
@@ -78,27 +79,33 @@ export class Scripts {
 
   /**
    * Runs a script. The calls of one turn of the event loop are sent at its end, those of the same script as one command
-   * (not in a cluster): much of what a lock costs Redis and its client is the command.
+   * (not in a cluster): the command is much of the cost of a lock.
    * @param timeoutMs  how long to wait for the reply, ms; default the client's `commandTimeoutMs`
    * @param onSent  called when it is about to be sent, with the time on the clock
    * @throws {NoReplyError} no reply in time, or the connection failed
    * @throws the error reply of Redis, as the Redis client threw it
    */
   run(call: ScriptCall, timeoutMs = this.#timeoutMs, onSent?: (at: number) => void): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const caller = { call, resolve, reject, onSent }
-      this.admission.sent()
-      if (this.#waitsForTime(call)) void this.#whenTimeIsKnown(caller, timeoutMs)
-      else this.#dispatch(caller, timeoutMs)
-    })
+    return new Promise((resolve, reject) => this.submit({ call, resolve, reject, onSent }, timeoutMs))
   }
 
-  #dispatch(caller: Caller, timeoutMs: number): void {
+  /**
+   * The same for a caller that needs no promise, one of which costs as much as the bookkeeping of a command. Its callbacks run
+   * in the asynchronous context of whoever shares the command.
+   */
+  submit(caller: Caller, timeoutMs = this.#timeoutMs): void {
+    this.admission.sent()
+    const now = this.#clock.now()
+    if (this.#waitsForTime(caller.call, now)) void this.#whenTimeIsKnown(caller, timeoutMs)
+    else this.#dispatch(caller, timeoutMs, now)
+  }
+
+  #dispatch(caller: Caller, timeoutMs: number, now: number): void {
     const { call } = caller
     const isWithOthers = !this.#goesBySlot && this.#isWithOthers(call.keys[0] as string)
     if (!isWithOthers) {
       if (!this.#goesBySlot) this.#learnLater(call.keys[0] as string)
-      this.#sendAlone(caller, timeoutMs)
+      this.#sendAlone(caller, timeoutMs, now)
       return
     }
     const turn = this.#turn
@@ -111,14 +118,14 @@ export class Scripts {
       }
       if (batch.touches(call)) break
     }
-    turn.push(new Batch(caller, timeoutMs, this.#clock.now()))
+    turn.push(new Batch(caller, timeoutMs, now))
   }
 
   /** The first command of a client that needs the time of the server waits for it, and so do those after it: in order. */
-  #waitsForTime({ script, keys }: ScriptCall): boolean {
+  #waitsForTime({ script, keys }: ScriptCall, now: number): boolean {
     const key = keys[0] as string
     const server = this.#serverOf(key)
-    return script.expires ? !this.#clocks.isKnown(server, key) : this.#clocks.isAwaited(server)
+    return script.expires ? !this.#clocks.isKnown(server, key, now) : this.#clocks.isAwaited(server)
   }
 
   async #whenTimeIsKnown(caller: Caller, timeoutMs: number): Promise<void> {
@@ -131,13 +138,13 @@ export class Scripts {
         return caller.reject(error)
       }
     }
-    this.#dispatch(caller, timeoutMs)
+    this.#dispatch(caller, timeoutMs, this.#clock.now())
   }
 
   /** The command connection was lost and is back. */
   reconnected(): void {
     this.reconnects++
-    this.#placement?.forget()
+    this.#placement?.reset()
   }
 
   /**
@@ -151,13 +158,13 @@ export class Scripts {
 
   /** Finds the server that owns `key`: resolves when it has replied. @throws as `run` */
   async locate(key: string): Promise<void> {
-    await this.#clocks.ask(this.#serverOf(key), key)
+    await this.#clocks.refresh(this.#serverOf(key), key)
   }
 
   /** The time at the server of `key`, epoch ms; undefined: not known. */
-  timeAt(key: string): number | undefined {
+  timeAt(key: string, now = this.#clock.now()): number | undefined {
     const server = this.#serverOf(key)
-    return server === undefined ? undefined : this.#clocks.timeAt(server)
+    return server === undefined ? undefined : this.#clocks.timeAt(server, now)
   }
 
   /** @param time  of the server of `key`, epoch ms, in a reply that has just arrived */
@@ -176,14 +183,14 @@ export class Scripts {
   }
 
   /**
-   * Sends one command that may be sent twice: it changes nothing, such as EXISTS, or the second one changes nothing more.
+   * Sends one command that may harmlessly be sent twice, such as EXISTS.
    * @throws as `run`
    */
-  async ask(command: readonly string[], key: string, timeoutMs = this.#timeoutMs): Promise<unknown> {
-    return await this.#call(timeoutMs, () => this.#port.send(command, key))
+  async command(words: readonly string[], key: string, timeoutMs = this.#timeoutMs): Promise<unknown> {
+    return await this.#call(timeoutMs, () => this.#port.send(words, key))
   }
 
-  /** The masters to which `askAt` sends. Without a cluster there is one. */
+  /** The masters to which `commandAt` sends. Without a cluster there is one. */
   async masters(): Promise<readonly string[]> {
     const masters = this.#port.masters?.bind(this.#port)
     return masters ? await this.#call(this.#timeoutMs, masters) : ['']
@@ -193,15 +200,15 @@ export class Scripts {
    * Sends one command that changes nothing to one of `masters()`, such as SCAN.
    * @throws as `run`
    */
-  async askAt(master: string, command: readonly string[]): Promise<unknown> {
+  async commandAt(master: string, words: readonly string[]): Promise<unknown> {
     const { sendTo } = this.#port
     return await this.#call(this.#timeoutMs, () =>
-      sendTo ? sendTo.call(this.#port, master, command) : this.#port.send(command, ''),
+      sendTo ? sendTo.call(this.#port, master, words) : this.#port.send(words, ''),
     )
   }
 
   /**
-   * Waits until replicas have acknowledged what was written at the server of `key`.
+   * Waits until replicas have acknowledged all writes at the server of `key`.
    * @returns undefined if they cannot be asked
    * @throws {NoReplyError} no reply in time, or the connection failed
    */
@@ -210,7 +217,7 @@ export class Scripts {
   }
 
   /**
-   * Waits until what was written at the server of `key` has been fsynced there.
+   * Waits until the server of `key` has fsynced all writes.
    * @returns undefined if the server cannot be asked
    * @throws {NoReplyError} no reply in time, or the connection failed
    */
@@ -231,7 +238,7 @@ export class Scripts {
     return this.#isWithOthers(key) ? 0 : tagOf(key)
   }
 
-  /** @throws {Error} these keys may no longer go in one command: as Redis Cluster says it, but nothing was sent */
+  /** @throws {Error} these keys may no longer go in one command: the error of Redis Cluster, but nothing was sent */
   assertTogether(keys: readonly string[]): void {
     if (this.#areTogether(keys)) return
     throw new Error('CROSSSLOT the keys may be on different servers, so they were not sent in one command')
@@ -263,6 +270,11 @@ export class Scripts {
     return this.admission.inFlight === 0
   }
 
+  /** The client is closed. */
+  close(): void {
+    this.#calls.close()
+  }
+
   /** Resolves when every command has received its reply or timed out. */
   async idle(): Promise<void> {
     if (!this.isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
@@ -274,15 +286,15 @@ export class Scripts {
     const now = this.#clock.now()
     for (const batch of batches) {
       for (const { onSent } of batch.callers) onSent?.(now)
-      this.#send(batch)
+      this.#send(batch, now)
     }
   }
 
-  #sendAlone(caller: Caller, timeoutMs: number): void {
+  #sendAlone(caller: Caller, timeoutMs: number, now: number): void {
     // Calls on one lock reach Redis in order.
     if (this.#turn.some((batch) => batch.touches(caller.call))) this.#endTurn()
-    caller.onSent?.(this.#clock.now())
-    this.#send(new Batch(caller, timeoutMs, this.#clock.now()))
+    caller.onSent?.(now)
+    this.#send(new Batch(caller, timeoutMs, now), now)
   }
 
   /** Learns where this key is if, in this turn, there is another one with which it could have been combined. */
@@ -305,22 +317,27 @@ export class Scripts {
   async #call<T>(timeoutMs: number, call: () => Promise<T>): Promise<T> {
     this.admission.sent()
     try {
-      return await new Promise((resolve, reject) => this.#within(timeoutMs, call, resolve, reject))
+      const now = this.#clock.now()
+      return await new Promise((resolve, reject) => this.#calls.within(timeoutMs, now, call, resolve, reject))
     } finally {
       this.#finished(1)
     }
   }
 
-  #send(batch: Batch, withText = false): void {
+  #send(batch: Batch, now: number, withText = false): void {
     const { call, timeoutMs, callers } = batch
     const form = this.#port.isCluster ? forCluster(call.script) : call.script
     const script = form.expires ? inTime(form) : form
-    const name = withText ? ['EVAL', script.text] : ['EVALSHA', script.sha1]
-    const command = [...name, String(call.keys.length), ...call.keys, ...call.args.map(String)]
-    if (form.expires) command.push(String(this.timeAt(call.keys[0] as string) ?? 0), String(timeoutMs))
-    this.#within(
+    const { keys, args } = call
+    const key = keys[0] as string
+    const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.sha1, String(keys.length)]
+    for (let index = 0; index < keys.length; index++) command.push(keys[index] as string)
+    for (let index = 0; index < args.length; index++) command.push(String(args[index]))
+    if (form.expires) command.push(String(this.timeAt(key, now) ?? 0), String(timeoutMs))
+    this.#calls.within(
       timeoutMs,
-      () => this.#port.send(command, call.keys[0] as string),
+      now,
+      () => this.#port.send(command, key),
       (reply) => {
         const arrivedAt = form.expires ? whenTooLate(reply) : undefined
         if (arrivedAt !== undefined) return this.#sendAgain(batch, arrivedAt)
@@ -329,7 +346,7 @@ export class Scripts {
         this.#finished(callers.length - this.#sendEach(failed, timeoutMs))
       },
       (error) => {
-        if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#resend(batch, true)
+        if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#resend(batch, this.#clock.now(), true)
         if (call.keys.length > 1 && isCrossSlot(error)) this.#stopCombiningSlots(error)
         // Some of the keys were refused, or their combination, or the script that combines them: nothing ran.
         if (callers.length > 1 && (isCrossSlot(error) || isErrorOf(error, 'NOPERM', BAD_SCRIPT)))
@@ -348,7 +365,7 @@ export class Scripts {
     this.learnTime(call.keys[0] as string, arrivedAt)
     if (batch.sends++ < MAX_SENDS && now - batch.madeAt < timeoutMs) {
       for (const { onSent } of callers) onSent?.(now)
-      this.#resend(batch)
+      this.#resend(batch, now)
     } else {
       this.#finished(callers.length)
       batch.reject(new NoReplyError('it arrived at Redis too late, and did not run'))
@@ -356,15 +373,16 @@ export class Scripts {
   }
 
   /** Sends calls together again, unless the connection has changed so that their keys may be on different servers. */
-  #resend(batch: Batch, withText = false): void {
+  #resend(batch: Batch, now: number, withText = false): void {
     const { callers, timeoutMs } = batch
     const keys = callers.map(({ call }) => call.keys[0] as string)
-    if (callers.length === 1 || this.#areTogether(keys)) this.#send(batch, withText)
+    if (callers.length === 1 || this.#areTogether(keys)) this.#send(batch, now, withText)
     else this.#sendEach(callers, timeoutMs)
   }
 
   #sendEach(callers: readonly Caller[] = [], timeoutMs: number): number {
-    for (const caller of callers) this.#send(new Batch(caller, timeoutMs, this.#clock.now()))
+    const now = this.#clock.now()
+    for (const caller of callers) this.#send(new Batch(caller, timeoutMs, now), now)
     return callers.length
   }
 
@@ -378,45 +396,6 @@ export class Scripts {
     this.admission.finished(calls)
     if (this.isIdle) this.#onIdle?.()
   }
-
-  #within<T>(
-    timeoutMs: number,
-    call: () => Promise<T>,
-    resolve: (reply: T) => void,
-    reject: (error: unknown) => void,
-  ): void {
-    let isDone = false
-    const giveUp = (): void => {
-      if (isDone) return
-      isDone = true
-      reject(new NoReplyError(this.#withConnectionError(`no reply within ${timeoutMs} ms`)))
-    }
-    // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and not been read yet.
-    const cancel = this.#clock.after(timeoutMs, () => this.#clock.afterPoll(giveUp))
-    callSafely(call).then(
-      (reply) => {
-        if (isDone) return
-        isDone = true
-        cancel()
-        resolve(reply)
-      },
-      (raw: unknown) => {
-        if (isDone) return
-        isDone = true
-        cancel()
-        const error = advised(withoutSecrets(raw))
-        if (this.#port.isErrorReply(error)) reject(error)
-        else reject(new NoReplyError(this.#withConnectionError(messageOf(error)), { cause: error }))
-      },
-    )
-  }
-
-  /** Clients say that a command failed, and not why there is no connection. */
-  #withConnectionError(message: string): string {
-    const { connectionError } = this.#port
-    const why = connectionError === undefined ? '' : messageOf(withoutSecrets(connectionError))
-    return message.includes(why) ? message : `${message} (${why})`
-  }
 }
 
 /** When a command arrived that was too late, by the clock of the server, epoch ms; undefined: it is another reply. */
@@ -424,13 +403,4 @@ function whenTooLate(reply: unknown): number | undefined {
   if (!Array.isArray(reply) || reply[0] !== TOO_LATE) return undefined
   const arrivedAt = Number(reply[1])
   return Number.isSafeInteger(arrivedAt) ? arrivedAt : undefined
-}
-
-/** Turns a synchronous throw of the Redis client into a rejection. */
-function callSafely<T>(call: () => Promise<T>): Promise<T> {
-  try {
-    return call()
-  } catch (error) {
-    return Promise.reject(error)
-  }
 }

@@ -93,7 +93,7 @@ export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hscan',
 const AUDIT_COMMANDS = ['lpush', 'ltrim']
 
 /**
- * What a user of Redis is for: `app` takes locks; `viewer` sees who holds them, and changes nothing; `operator` sees them
+ * The purpose of a Redis user: `app` takes locks; `viewer` sees who holds them, and changes nothing; `operator` sees them
  * and may break them, so it may do all that `app` may.
  */
 export type Role = 'app' | 'viewer' | 'operator'
@@ -150,7 +150,7 @@ const KEYS: readonly NameFormat[] = [
   (name) => idempotencyKey(name, ''),
   generationKey,
 ]
-/** What the script that reads a lock is given. */
+/** The keys of the script that reads a lock. */
 const VIEWED_KEYS: readonly NameFormat[] = [
   (name) => name,
   readHoldPrefix, // and `permitLeases`

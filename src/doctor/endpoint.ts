@@ -3,9 +3,9 @@ import type { Mode } from '../config/deployment.js'
 import { type Finding, note, ok, problem, warning } from './finding.js'
 import { productOf } from './products.js'
 
-/** What is known about the address that a client was given. */
+/** The facts about the address that a client was given. */
 export interface Observation {
-  /** Of a configuration; undefined: a URL. */
+  /** The mode of the configuration; undefined: a URL. */
   readonly mode: Mode | undefined
   /** The names of the servers, as they were given. */
   readonly hosts: readonly string[]
@@ -34,16 +34,16 @@ export type Topology =
   | 'cluster-node'
   | 'unknown'
 
-/** What it is, as far as can be told: null if nothing shows it. */
+/** The kind of endpoint, as far as it can be told; null if nothing shows it. */
 export interface Endpoint {
   readonly topology: Topology
   /** The program that replies; null if it does not say. */
   readonly engine: string | null
-  /** Who runs it, by its name or INFO. */
+  /** The service that runs it, by its name or INFO. */
   readonly service: string | null
   /** A proxy that chooses a server for each command. */
   readonly proxy: string | null
-  /** What passes the connection on to one server. */
+  /** A relay that passes the connection on to one server. */
   readonly relay: string | null
 }
 
@@ -110,7 +110,7 @@ function relayOf({ connectedTo, arrivedAt }: Observation): string | null {
   return `looks like a TCP proxy such as HAProxy, a load balancer or a port mapping: ${connectedTo} leads to ${arrivedAt}`
 }
 
-/** What it is, in one line. */
+/** Describes the endpoint in one line. */
 export function description(endpoint: Endpoint, observation: Observation): Finding {
   const { service, proxy, relay } = endpoint
   const parts = [shapeOf(endpoint, observation), service, proxy ?? relay ?? 'no proxy detected']
@@ -147,7 +147,7 @@ function shapeOf({ topology, engine }: Endpoint, { info, masters, replicas }: Ob
   }
 }
 
-/** What this client sees when the master fails. */
+/** Describes a failover as this client sees it. */
 export function failoverOf(endpoint: Endpoint, { mode, replicas }: Observation, isAcknowledged: boolean): Finding {
   if (endpoint.proxy !== null) return note('the proxy decides which server takes over, and when')
   switch (endpoint.topology) {

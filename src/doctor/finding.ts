@@ -4,9 +4,9 @@ export type Status = (typeof STATUSES)[number]
 
 export interface Finding {
   readonly status: Status
-  /** What was found, as part of a line. */
+  /** The finding, as part of a line. */
   readonly message: string
-  /** What to do: a command, a setting, or a sentence. */
+  /** The remedy: a command, a setting, or a sentence. */
   readonly fix?: string
   /** For programs. */
   readonly details?: Readonly<Record<string, string | null>>

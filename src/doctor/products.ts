@@ -6,7 +6,7 @@ export interface Product {
   readonly name: string
   /** Its own version; empty if unknown. */
   readonly version: string
-  /** What to know before using it for locks. */
+  /** Advice for using it for locks. */
   readonly finding: Finding | undefined
 }
 

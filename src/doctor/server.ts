@@ -27,21 +27,21 @@ export class Server {
   }
 
   /** @throws the error reply, or that there was no reply in time */
-  async ask(command: string, ...args: string[]): Promise<unknown> {
+  async command(name: string, ...args: string[]): Promise<unknown> {
     try {
-      return await within(REPLY_MS, this.redis.call(command, ...args))
+      return await within(REPLY_MS, this.redis.call(name, ...args))
     } catch (error) {
       throw withoutSecrets(error)
     }
   }
 
-  async askText(command: string, ...args: string[]): Promise<string> {
-    return String(await this.ask(command, ...args))
+  async textOf(name: string, ...args: string[]): Promise<string> {
+    return String(await this.command(name, ...args))
   }
 
   /** All fields of INFO, requested once. */
   info(): Promise<ReadonlyMap<string, string>> {
-    this.#info ??= this.askText('INFO').then(fieldsOf)
+    this.#info ??= this.textOf('INFO').then(fieldsOf)
     return this.#info
   }
 
@@ -63,7 +63,7 @@ export class Server {
   setting(name: string): Promise<string | undefined> {
     const known = this.#settings.get(name)
     if (known !== undefined) return known
-    const value = this.ask('CONFIG', 'GET', name).then((reply) => {
+    const value = this.command('CONFIG', 'GET', name).then((reply) => {
       // A list with RESP2, a map with RESP3.
       const values = Array.isArray(reply) ? reply.slice(1) : Object.values((reply ?? {}) as object)
       return values[0] === undefined ? undefined : String(values[0])

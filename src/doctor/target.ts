@@ -25,7 +25,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
   /** All masters, or the one server that was given. Never empty. */
   readonly servers: readonly [Server, ...Server[]]
   readonly isTls: boolean
-  /** Of this user's lock names. */
+  /** The prefix of this user's lock names. */
   readonly prefix: string
   /** Name of the trial locks: the prefix and a random part. */
   readonly trialName: string

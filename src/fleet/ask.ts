@@ -15,7 +15,7 @@ export interface TimedReply extends StateReply {
   readonly at: number
 }
 
-/** What came of asking some clients. */
+/** The replies of some clients, and which of them did not reply. */
 export interface Answers {
   /** By client id. */
   readonly replies: ReadonlyMap<string, TimedReply>
@@ -45,7 +45,8 @@ export async function askClients(
 
 class Inquiry {
   readonly #context: LeaseContext
-  readonly #asked: ReadonlySet<string>
+  /** What each client that is asked has to repeat: whoever is asked as well cannot reply for it. */
+  readonly #nonces: ReadonlyMap<string, string>
   readonly #replies = new Map<string, TimedReply>()
   readonly #absent = new Set<string>()
   /** Without a reply so far. */
@@ -57,7 +58,7 @@ class Inquiry {
 
   constructor(context: LeaseContext, asked: ReadonlySet<string>) {
     this.#context = context
-    this.#asked = asked
+    this.#nonces = new Map([...asked].map((id) => [id, randomId()]))
     this.#pending = new Set(asked)
   }
 
@@ -65,22 +66,22 @@ class Inquiry {
     const { clientId, wakeups, commandTimeoutMs } = this.#context
     if (this.#pending.has(clientId)) this.#accept(ownState(this.#context, what))
     if (this.#pending.size > 0) {
-      const reply = REPLY_PREFIX + randomBytes(16).toString('hex')
+      const reply = REPLY_PREFIX + randomId()
       const subscription = wakeups.listen(reply, (text) => this.#receive(text))
       try {
         const isSettled = (): boolean => subscription.isLive || subscription.isRefused
         await this.#until(isSettled, commandTimeoutMs)
-        if (subscription.isLive) await this.#publish(writeStateRequest({ ...what, reply }), subscription, timeoutMs)
+        if (subscription.isLive) await this.#publish({ ...what, reply }, subscription, timeoutMs)
       } finally {
         subscription.leave()
       }
     }
     const [replies, silent, absent] = [this.#replies, this.#reached, this.#absent]
-    const hasAskedAll = [...this.#asked].every((id) => replies.has(id) || silent.has(id) || absent.has(id))
+    const hasAskedAll = [...this.#nonces.keys()].every((id) => replies.has(id) || silent.has(id) || absent.has(id))
     return { replies, silent, absent, hasAskedAll }
   }
 
-  async #publish(request: string, subscription: Subscription, timeoutMs: number): Promise<void> {
+  async #publish(request: StateRequest, subscription: Subscription, timeoutMs: number): Promise<void> {
     const ids = [...this.#pending]
     for (let at = 0; at < ids.length; at += AT_ONCE) {
       await Promise.all(ids.slice(at, at + AT_ONCE).map((id) => this.#publishTo(id, request)))
@@ -88,8 +89,9 @@ class Inquiry {
     await this.#until(() => this.#pending.size === 0 || !subscription.isLive, timeoutMs)
   }
 
-  async #publishTo(id: string, request: string): Promise<void> {
-    const receivers = await publish(this.#context.scripts, INBOX_PREFIX + id, request).catch(() => undefined)
+  async #publishTo(id: string, request: StateRequest): Promise<void> {
+    const message = writeStateRequest({ ...request, nonce: this.#nonces.get(id) })
+    const receivers = await publish(this.#context.scripts, INBOX_PREFIX + id, message).catch(() => undefined)
     if (receivers === 0) this.#absent.add(id)
     if (!receivers) this.#pending.delete(id)
     else if (this.#pending.has(id)) this.#reached.add(id)
@@ -98,7 +100,7 @@ class Inquiry {
   #receive(text: string | undefined): void {
     this.#readBytes += text?.length ?? 0
     const reply = text === undefined || this.#readBytes > MAX_READ_BYTES ? undefined : readStateReply(text)
-    if (reply && this.#asked.has(reply.client)) this.#accept(reply)
+    if (reply?.nonce !== undefined && reply.nonce === this.#nonces.get(reply.client)) this.#accept(reply)
     this.#onChange()
   }
 
@@ -123,4 +125,8 @@ class Inquiry {
     })
     this.#onChange = () => {}
   }
+}
+
+function randomId(): string {
+  return randomBytes(16).toString('hex')
 }

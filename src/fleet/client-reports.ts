@@ -1,10 +1,10 @@
-/** What clients say of themselves, by lock: their replies, and the records of those that did not reply. */
+/** Reports of clients on themselves, by lock: their replies, and the records of those that did not reply. */
 import type { Answers } from './ask.js'
 import type { ClientInfo, HolderStatus } from './lock-info.js'
 import type { HoldState, WaitState } from './protocol.js'
 import type { ClientRecord } from './record.js'
 
-/** What a client says, and how long ago. */
+/** The report of a client, and its age. */
 interface Report<T> {
   readonly client: string
   readonly state: T
@@ -20,7 +20,7 @@ interface Entry<T> {
 
 /** Built once for any number of locks: there may be ten thousand of them, and as many clients. */
 export class ClientReports {
-  /** Whether every client was asked, and has said all. */
+  /** Whether every client was asked, and has reported all. */
   readonly isComplete: boolean
   readonly #answers: Answers
   readonly #now: () => number
@@ -62,16 +62,16 @@ export class ClientReports {
   }
 
   holdsOf(lock: string): readonly Report<HoldState>[] {
-    return this.#said(this.#holds, lock)
+    return this.#reportsOf(this.#holds, lock)
   }
 
-  /** Those that have waited for longest first. */
+  /** The longest wait first. */
   waitsFor(lock: string): readonly Report<WaitState>[] {
     const age = ({ state, agoMs }: Report<WaitState>): number => state.waitedMs + agoMs
-    return this.#said(this.#waits, lock).sort((one, other) => age(other) - age(one))
+    return this.#reportsOf(this.#waits, lock).sort((one, other) => age(other) - age(one))
   }
 
-  /** The clients that say something of a lock. */
+  /** The clients that report on a lock. */
   clientsOf(lock: string): string[] {
     return [this.#holds, this.#waits].flatMap((lists) => lists.get(lock)?.map(({ client }) => client) ?? [])
   }
@@ -112,7 +112,7 @@ export class ClientReports {
     for (const state of waits) append(this.#waits, state.lock, { client, state, at })
   }
 
-  #said<T>(lists: ReadonlyMap<string, readonly Entry<T>[]>, lock: string): Report<T>[] {
+  #reportsOf<T>(lists: ReadonlyMap<string, readonly Entry<T>[]>, lock: string): Report<T>[] {
     const now = this.#now()
     return (lists.get(lock) ?? []).map(({ client, state, at }) => ({ client, state, agoMs: Math.round(now - at) }))
   }

@@ -1,7 +1,7 @@
 /**
  * Deadlocks among call chains of any processes. The nodes are holds: a hold leads to those that must end before it can end
- * itself, because its call chain waits for them. Not owners: two tasks of one scope share an owner, but one can go on while
- * the other waits.
+ * itself, because its call chain waits for them. Not owners: two tasks of one scope share an owner, but one can continue
+ * while the other waits.
  */
 import { cyclesIn } from '../util/cycles.js'
 import { clientIdOf, isMarked } from '../wire/holder.js'
@@ -118,7 +118,7 @@ function knownWaits(locks: readonly LockInfo[]): Waits {
   for (const { name, waiters } of locks) {
     for (const waiter of waiters) {
       const { holder = '', status, chain, givesUpInMs } = waiter
-      // What a client that does not reply wrote down of its waits may be over. A Java thread holds what its name holds.
+      // The recorded waits of a client that does not reply may be over. A Java thread holds what its name holds.
       if (status !== 'responding' && !isOfJava(holder, status)) continue
       const sources =
         status === 'responding'
@@ -139,7 +139,7 @@ function connect(
 ): void {
   for (const source of sources) {
     const successors = waits.get(source)
-    // A call chain may wait in parallel: it goes on when the last one gives up.
+    // A call chain may wait in parallel: it continues when the last one gives up.
     for (const target of targets) successors?.set(target, Math.max(successors.get(target) ?? 0, givesUpInMs))
   }
 }

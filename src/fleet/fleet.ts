@@ -1,7 +1,6 @@
 // `client.fleet`: inspects and lists locks of all clients.
-import { type AuditEntry, readAudit } from '../locks/breaking/audit.js'
+import type { AuditEntry } from '../locks/breaking/audit.js'
 import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/breaking/interrupt.js'
-import { asLockError } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
 import {
   checkCount,
@@ -12,14 +11,10 @@ import {
   ownOptions,
 } from '../util/validate.js'
 import { AUDIT_KEY } from '../wire/keys.js'
-import type { Named } from '../wire/names.js'
-import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
-import { listLocks } from './list-locks.js'
+import type { Deadlocks } from './deadlocks.js'
+import type { Inspector, ListRequest } from './inspector.js'
 import { type LockListening, subscribeToLock } from './lock-channels.js'
-import { LockCollector } from './lock-collector.js'
 import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
-import { readLockKeys } from './lock-keys.js'
-import { lockOf } from './lock-of.js'
 
 /** How long to wait for clients' replies, ms. */
 const TIMEOUT_MS = 300
@@ -46,8 +41,10 @@ export interface ListOptions extends InspectOptions {
 /** All locks, semaphores and latches in Redis, of this client and of others, Redisson's too: `client.fleet`. */
 export class Fleet {
   readonly #context: LeaseContext
-  readonly #collector: LockCollector
   readonly #keyOf: (name: string) => string
+  readonly #ownInfo: () => ClientInfo | undefined
+  #loading: Promise<Inspector> | undefined
+  #inspector: Inspector | undefined
 
   /**
    * @internal
@@ -56,8 +53,8 @@ export class Fleet {
    */
   constructor(context: LeaseContext, keyOf: (name: string) => string, ownInfo: () => ClientInfo | undefined) {
     this.#context = context
-    this.#collector = new LockCollector(context, ownInfo)
     this.#keyOf = keyOf
+    this.#ownInfo = ownInfo
   }
 
   /**
@@ -74,8 +71,7 @@ export class Fleet {
     const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
     checkDuration('timeoutMs', timeoutMs, 0)
     const key = this.#keyOf(name)
-    this.#context.assertUsable(name)
-    return await this.#orLockError({ name, key }, () => this.#collector.inspect(key, timeoutMs))
+    return await (await this.#load(name)).inspect({ name, key }, timeoutMs)
   }
 
   /**
@@ -123,8 +119,7 @@ export class Fleet {
   async clients(options: InspectOptions = {}): Promise<ClientState[]> {
     const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
     checkDuration('timeoutMs', timeoutMs, 0)
-    this.#context.assertUsable('')
-    return await this.#collector.clients(timeoutMs)
+    return await (await this.#load('')).clients(timeoutMs)
   }
 
   /**
@@ -136,15 +131,9 @@ export class Fleet {
    * @example `for (const { locks } of (await client.fleet.deadlocks()).cycles) console.error('deadlock', locks)`
    */
   async deadlocks(options: InspectOptions = {}): Promise<Deadlocks> {
-    const { timeoutMs } = ownOptions(options, { timeoutMs: 1 })
-    const look = async (): Promise<LockInfo[]> => {
-      const locks: LockInfo[] = []
-      for await (const lock of this.locks({ contended: true, timeoutMs })) locks.push(lock)
-      return locks
-    }
-    const first = await look()
-    const isWorthIt = deadlocksIn(first).length > 0 || suspectedIn(first).length > 0
-    return confirm(first, isWorthIt ? await look() : [])
+    const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
+    checkDuration('timeoutMs', timeoutMs, 0)
+    return await (await this.#load('')).deadlocks(timeoutMs)
   }
 
   /**
@@ -158,9 +147,7 @@ export class Fleet {
    */
   async forceUnlock(name: string, options: ForceUnlockOptions): Promise<ForceUnlockResult> {
     const key = this.#keyOf(name)
-    this.#context.assertUsable(name)
-    const keys = await this.#orLockError({ name, key }, () => readLockKeys(this.#context.scripts, key))
-    return await lockOf(this.#context, name, keys, options.holder).forceUnlock(options)
+    return await (await this.#load(name)).forceUnlock({ name, key }, options)
   }
 
   /**
@@ -170,31 +157,23 @@ export class Fleet {
    * @example `for (const { time, lock, by } of await client.fleet.audit()) console.log(time, lock, by)`
    */
   async audit(): Promise<AuditEntry[]> {
-    this.#context.assertUsable(AUDIT_KEY)
-    return await this.#orLockError({ name: AUDIT_KEY, key: AUDIT_KEY }, () => readAudit(this.#context))
+    return await (await this.#load(AUDIT_KEY)).audit()
   }
 
-  /** How many holds clients have claimed that no key confirmed: releases that were under way, or forged messages. */
+  /** Number of holds that clients have reported and no key confirmed: releases that were under way, or forged messages. */
   get unconfirmedClaims(): number {
-    return this.#collector.unconfirmedClaims
+    return this.#inspector?.unconfirmedClaims ?? 0
   }
 
-  async *#locks(limit: number, request: Parameters<typeof listLocks>[2]): AsyncGenerator<LockInfo> {
-    this.#context.assertUsable(request.match ?? '')
-    const name = request.match ?? '*'
-    const found = listLocks(this.#context.scripts, this.#collector, request)
-    for (let count = 0; count < limit; count++) {
-      const { value, done } = await this.#orLockError({ name, key: name }, () => found.next())
-      if (done) return
-      yield value
-    }
+  async *#locks(limit: number, request: ListRequest): AsyncGenerator<LockInfo> {
+    yield* (await this.#load(request.match ?? '')).locks(limit, request)
   }
 
-  async #orLockError<T>(asked: Named, run: () => Promise<T>): Promise<T> {
-    try {
-      return await run()
-    } catch (error) {
-      throw await asLockError(this.#context, asked, 'inspect', error)
-    }
+  /** What inspects is loaded by the first inspection: most programs never look at the locks of others. */
+  async #load(name: string): Promise<Inspector> {
+    this.#context.assertUsable(name)
+    this.#loading ??= import('./inspector.js').then(({ Inspector }) => new Inspector(this.#context, this.#ownInfo))
+    this.#inspector = await this.#loading
+    return this.#inspector
   }
 }

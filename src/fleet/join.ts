@@ -1,4 +1,4 @@
-/** Joins what the keys of a lock say with what clients say: nobody becomes a holder by a message. */
+/** Joins what the keys of a lock say with what clients report: nobody becomes a holder by a message. */
 
 import { defined } from '../util/defined.js'
 import { clientIdOf } from '../wire/holder.js'
@@ -10,7 +10,7 @@ type ReportedWait = ReturnType<ClientReports['waitsFor']>[number]
 
 export interface Joined {
   readonly info: LockInfo
-  /** How many holds a client claimed that the keys do not confirm. */
+  /** Number of reported holds that the keys do not confirm. */
   readonly unconfirmed: number
 }
 
@@ -29,7 +29,7 @@ export function joinLock(
   const { key, kind, remainingLeaseMs } = keys
   const holders = keys.holders.map((holder) => holderInfo(holder, keys, reports))
   const known = new Set(keys.holders.map(({ holder }) => holder))
-  const claimed = reports.holdsOf(key).filter(({ client }) => reports.hasReplied(client))
+  const reported = reports.holdsOf(key).filter(({ client }) => reports.hasReplied(client))
   const waits = reports.waitsFor(key)
   const listening = waits.filter(({ client, state }) => reports.hasReplied(client) && state.isListening)
   const clients = new Set(listening.map(({ client }) => client))
@@ -43,23 +43,23 @@ export function joinLock(
       otherListeners: Math.max(0, Math.ceil((listeners ?? 0) - clients.size * listensAs)),
       isComplete: listeners !== undefined && !keys.isCut && reports.isComplete,
     },
-    unconfirmed: claimed.filter(({ state }) => !known.has(state.holder)).length,
+    unconfirmed: reported.filter(({ state }) => !known.has(state.holder)).length,
   }
 }
 
 function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, reports: ClientReports): HolderInfo {
   const { holder } = inKey
   // The holder of a permit is its id, which only its client knows.
-  const said = reports
+  const report = reports
     .holdsOf(key)
     .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientIdOf(holder)))
-  const id = said?.client ?? clientIdOf(holder)
+  const id = report?.client ?? clientIdOf(holder)
   const about = { ...inKey, status: reports.statusOf(id), ...defined({ client: reports.infoOf(id) }) }
-  if (!said) return about
-  const { heldMs, label, stack, trace, span } = said.state
+  if (!report) return about
+  const { heldMs, label, stack, trace, span } = report.state
   return {
     ...about,
-    heldMs: heldMs + said.agoMs,
+    heldMs: heldMs + report.agoMs,
     ...defined({ label, stack, trace, span }),
   }
 }

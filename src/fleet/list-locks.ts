@@ -66,12 +66,14 @@ export async function* listLocks(
   }
 }
 
-/** Those who only watch a lock listen, too. */
+/** Whether anyone may wait for it. Listeners do not prove that: clients that only watch a lock also listen. */
 function mayBeWaitedFor(info: LockInfo): boolean {
   return countWaiters(info) > 0 || !info.isComplete
 }
 
-/** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */
+/**
+ * The keys of all locks. Those that clients report come first: SCAN misses what looks like any text, such as a string lock.
+ */
 async function* allKeys(
   scripts: Scripts,
   reports: ClientReports,
@@ -89,7 +91,7 @@ async function* scannedKeys(scripts: Scripts, match: string | undefined): AsyncG
       let cursor = '0'
       do {
         const command = ['SCAN', cursor, ...pattern, 'COUNT', String(SCAN_COUNT), 'TYPE', type]
-        const [next, found] = toArray(await scripts.askAt(master, command))
+        const [next, found] = toArray(await scripts.commandAt(master, command))
         cursor = String(next)
         yield toArray(found).flatMap((key) => keysOf(String(key)))
       } while (cursor !== '0')
@@ -97,7 +99,7 @@ async function* scannedKeys(scripts: Scripts, match: string | undefined): AsyncG
   }
 }
 
-/** Those with a listener, and those that a client waits for on its inbox alone. */
+/** The keys with a listener, and those that a client waits for on its inbox alone. */
 async function* contendedKeys(
   scripts: Scripts,
   reports: ClientReports,

@@ -12,7 +12,7 @@ import {
 } from '../wire/keys.js'
 
 const CHANNELS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
-/** What each of them begins with. */
+/** The prefixes of these channels. */
 const PREFIXES = CHANNELS.map((channel) => channel('@').split('{@')[0] as string)
 
 /** Where waiters for a key may listen. A waiter of a fair lock has a channel of its own. */
@@ -64,7 +64,7 @@ export async function countListeners(scripts: Scripts, keys: readonly string[]):
   return new Map(
     keys.map((key) => {
       const all = channelsOf(key).reduce((sum, channel) => sum + countOf(channel), 0)
-      // Who watches listens on each of them.
+      // A client that watches listens on each of them.
       return [key, Math.max(0, all - CHANNELS.length * countOf(watchChannel(key)))]
     }),
   )
@@ -109,7 +109,7 @@ async function pubsub(scripts: Scripts, what: 'CHANNELS' | 'NUMSUB', words: read
   const masters = await scripts.masters()
   const sharded = scripts.isCluster ? masters : []
   return await Promise.all([
-    ...masters.map((master) => scripts.askAt(master, ['PUBSUB', what, ...words])),
-    ...sharded.map((master) => scripts.askAt(master, ['PUBSUB', `SHARD${what}`, ...words]).catch(() => [])),
+    ...masters.map((master) => scripts.commandAt(master, ['PUBSUB', what, ...words])),
+    ...sharded.map((master) => scripts.commandAt(master, ['PUBSUB', `SHARD${what}`, ...words]).catch(() => [])),
   ])
 }

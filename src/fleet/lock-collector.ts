@@ -1,4 +1,4 @@
-// One look at locks: keys, channels, and what clients report.
+// One sample of locks: keys, channels, and client reports.
 import { isErrorOf } from '../delivery/replies.js'
 import { messageOf } from '../errors.js'
 import type { LeaseContext } from '../locks/lease.js'
@@ -10,7 +10,7 @@ import { type Joined, joinLock } from './join.js'
 import { countListeners, listInboxes } from './lock-channels.js'
 import { type ClientInfo, type ClientState, countWaiters, type LockInfo } from './lock-info.js'
 import { KIND, type LockKeys, readLockKeys } from './lock-keys.js'
-import { askRecord, type ClientRecord } from './record.js'
+import { type ClientRecord, fetchRecord } from './record.js'
 
 /** The most clients that are asked about one lock; those in its keys come first. */
 const MAX_ASKED = 1_000
@@ -23,9 +23,9 @@ export const PAGE = 64
 export class LockCollector {
   readonly #context: LeaseContext
   readonly #ownInfo: () => ClientInfo | undefined
-  /** What the program calls the lock with this key. */
+  /** The program's name of the lock with this key. */
   readonly #nameOf: (key: string) => string
-  /** Holds that clients claimed and no key confirmed. */
+  /** Number of reported holds that no key confirmed. */
   unconfirmedClaims = 0
 
   /** @param ownInfo  returns how this client describes itself */
@@ -113,7 +113,7 @@ export class LockCollector {
     return joinLock(keys, reports, this.#nameOf, listeners, this.#context.scripts.isCluster ? 2 : 1)
   }
 
-  /** The lock changed hands between the first look at its keys and a reply. */
+  /** The lock changed hands between the first read of its keys and a reply. */
   async #joinAgain(
     before: Joined,
     key: string,
@@ -132,7 +132,7 @@ export class LockCollector {
     await this.#readRecords(ids, reports)
   }
 
-  /** Those that were not read yet. */
+  /** Reads the records that have not been read yet. */
   async #readRecords(ids: readonly string[], reports: ClientReports): Promise<void> {
     const missing = [...new Set(ids)].filter((id) => !reports.hasRecord(id))
     await Promise.all(
@@ -147,7 +147,7 @@ export class LockCollector {
     const { scripts, clientId } = this.#context
     const own = id === clientId ? this.#ownInfo() : undefined
     if (own) return { client: own, holds: [], waits: [], ageMs: 0 }
-    return await askRecord(scripts, id)
+    return await fetchRecord(scripts, id)
   }
 }
 

@@ -1,4 +1,4 @@
-// What is known of a lock, its holders and waiters.
+// The known state of a lock, its holders and waiters.
 import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }
@@ -29,7 +29,7 @@ export interface WaiterInfo {
   readonly waitedMs?: number
   /** When its `waitTimeMs` ends, ms from now. Undefined: never, or not known. */
   readonly givesUpInMs?: number
-  /** What its call chain holds while it waits. */
+  /** The holds of its call chain while it waits. */
   readonly chain: readonly ChainLink[]
   readonly status: HolderStatus
 }
@@ -39,7 +39,7 @@ export interface LockInfo {
   readonly name: string
   /** Such as `lock`, `fair lock`, `read-write lock`, `semaphore`; `unknown` if nothing in Redis tells kinds apart. */
   readonly kind: string
-  /** What is left of the current lease, ms; 0: free; Infinity: a key without expiry. */
+  /** Remaining lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   /** The first one has held it for longest, as far as that is known. */
   readonly holders: readonly HolderInfo[]

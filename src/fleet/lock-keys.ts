@@ -1,4 +1,4 @@
-/** What the keys of one name say, whatever kind of lock, semaphore or latch it is: the truth about who holds it. */
+/** Reads the keys of a lock, semaphore or latch of any kind: they alone decide who holds it. */
 import { toArray } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { Holder } from '../locks/kinds/lock-kind.js'
@@ -41,7 +41,7 @@ export interface LockKeys {
 
 /** The most entries of a list that count. */
 const MAX_ENTRIES = 200
-/** Of Redisson and of Holdfast; Redisson's transactions add one more part. */
+/** A holder of Redisson or Holdfast; Redisson's transactions add one more part. */
 const HOLDER = /^[\w-]{1,64}:-?\d{1,19}(:|$)/
 const COUNT = /^[1-9]\d{0,15}$/
 
@@ -153,7 +153,7 @@ function readersAndWriter(fields: Found['fields']): KeyHolder[] {
     }))
 }
 
-/** Of a multi-lock of values: every holder of any of the values, and the longest of their leases. */
+/** Reads a multi-lock of values: every holder of any of the values, and the longest of their leases. */
 function valuesHeld(fields: Found['fields'], now: number): Held {
   const holders = new Map<string, number>()
   let remainingLeaseMs = 0
@@ -172,7 +172,7 @@ function expiryField(value: string, holder: string): string {
   return `${value}:${holder}:expire_time`
 }
 
-/** What Redis says of an expiry; below 0: there is none. */
+/** Converts a PTTL; negative: no expiry. */
 function endOf(leftMs: number): number {
   return leftMs < 0 ? Number.POSITIVE_INFINITY : leftMs
 }

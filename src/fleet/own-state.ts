@@ -1,5 +1,5 @@
 /**
- * What this client reports, from memory: its holds and the calls that wait. So it also knows what Redis never sees,
+ * The state that this client reports, from memory: its holds and waiting calls. That includes what Redis never sees,
  * such as a lock that was handed off within the client.
  */
 import type { Hold } from '../locks/hold.js'
@@ -20,7 +20,7 @@ interface Held {
   readonly since: number
 }
 
-/** What a client holds and waits for. */
+/** The holds and waits of a client. */
 export type OwnState = Omit<StateReply, 'client' | 'lost'>
 
 /** The reply to a request: the oldest first, as many as the request and the size of a message allow. */
@@ -32,7 +32,7 @@ export function ownState(context: LeaseContext, { locks, limit }: Pick<StateRequ
   return { client: context.clientId, ...describe(context, heldOf(leases), calls, limit), lost }
 }
 
-/** What has been held or waited for since a time. */
+/** The holds and waits that have lasted since a given time. */
 export interface LongState {
   readonly hasHolds: boolean
   /** Differs if these are other holds or waits. */

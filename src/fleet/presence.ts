@@ -11,9 +11,9 @@ import { clientInfo, type Inspection } from './client-info.js'
 import type { ClientInfo } from './lock-info.js'
 import { type LongState, longState, ownState } from './own-state.js'
 import { MAX_REPLY_BYTES, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
-import { askRecord, deleteRecord, writeRecord } from './record.js'
+import { deleteRecord, fetchRecord, writeRecord } from './record.js'
 
-/** What has been held or waited for as long as this is in the record, ms. */
+/** Holds and waits that have lasted this long are in the record, ms. */
 const LONG_MS = 10_000
 /** How many holds, and waits, are in the record. */
 const RECORD_LIMIT = 50
@@ -61,9 +61,9 @@ export class Presence {
     return this.#info ?? clientInfo(this.#context.clientId, this.#options)
   }
 
-  /** What another client has recorded of itself. */
+  /** Reads the record of another client. */
   async recordOf(clientId: string, timeoutMs: number): Promise<RecordedClient | undefined> {
-    return this.#isOver ? undefined : await askRecord(this.#context.scripts, clientId, timeoutMs)
+    return this.#isOver ? undefined : await fetchRecord(this.#context.scripts, clientId, timeoutMs)
   }
 
   /** When the first channel has been subscribed to: from then on there is a connection for messages. Idempotent. */
@@ -96,7 +96,7 @@ export class Presence {
     this.#cancelRefresh?.()
     if (!this.#info) return
     const { inbox, scripts, clientId, commandTimeoutMs } = this.#context
-    inbox.letGo()
+    inbox.release()
     // It may fail: the record expires by itself.
     deleteRecord(scripts, clientId, Math.min(LAST_MS, commandTimeoutMs)).catch(() => {})
   }
@@ -148,7 +148,7 @@ export class Presence {
     const reply =
       'unknown' in request
         ? writeUnsupported(clientId, request.unknown)
-        : writeStateReply(ownState(this.#context, request))
+        : writeStateReply({ ...ownState(this.#context, request), nonce: request.nonce })
     publish(scripts, request.reply, reply).catch((error: unknown) => this.#failed(error))
     this.#replyMs += clock.now() - startedAt
   }

@@ -1,6 +1,6 @@
 /**
  * The messages by which clients describe themselves to each other, version 1. A request is published to the inbox of a
- * client, its reply to the channel that the request names. They only decorate what the keys say: whoever may publish can
+ * client, its reply to the channel that the request names. They only add details to the keys: every client that may publish can
  * send anything, so everything is checked here, cut to size, and never evaluated. All durations are relative, because the
  * clocks of two machines differ. Unknown fields are ignored.
  */
@@ -13,12 +13,15 @@ export const MAX_READ_BYTES = 8 * 1024 * 1024
 /** Longest text in a message; longer ones are cut. */
 const MAX_TEXT = 1024
 const MAX_STACK = 4096
+const MAX_NONCE = 64
 /** How many entries of a list count. */
 const MAX_ENTRIES = 1_000
 
 export interface StateRequest {
   /** Where to send the reply. */
   readonly reply: string
+  /** What the reply has to repeat: no other client was told. */
+  readonly nonce?: string | undefined
   /** Only these locks; undefined: all. */
   readonly locks?: readonly string[] | undefined
   /** Maximum number of holds, and of waits, in the reply. */
@@ -40,7 +43,7 @@ export interface HoldState {
   readonly span?: string | undefined
 }
 
-/** What a client says of one of its calls that wait. */
+/** A waiting call as its client reports it. */
 export interface WaitState {
   /** Identifies the wait within its client: the same in two replies means the same wait. */
   readonly wait: number
@@ -52,12 +55,14 @@ export interface WaitState {
   readonly label?: string | undefined
   /** Whether its client listens on a channel of that lock, and not only on its inbox. */
   readonly isListening?: boolean | undefined
-  /** What the waiting call chain holds. */
+  /** The holds of the waiting call chain. */
   readonly chain: readonly ChainLink[]
 }
 
 export interface StateReply {
   readonly client: string
+  /** Of the request. */
+  readonly nonce?: string | undefined
   readonly holds: readonly HoldState[]
   readonly waits: readonly WaitState[]
   /** How many holds and waits were left out. */
@@ -66,8 +71,8 @@ export interface StateReply {
   readonly lost?: number | undefined
 }
 
-export function writeStateRequest({ reply, locks, limit }: StateRequest): string {
-  return JSON.stringify({ v: 1, ask: 'state', reply, locks: locks ?? null, limit })
+export function writeStateRequest({ reply, nonce, locks, limit }: StateRequest): string {
+  return JSON.stringify({ v: 1, ask: 'state', reply, nonce, locks: locks ?? null, limit })
 }
 
 export function writeStateReply(reply: StateReply): string {
@@ -79,7 +84,7 @@ export function writeUnsupported(client: string, ask: string): string {
   return JSON.stringify({ v: 1, client, unsupported: cut(ask) })
 }
 
-/** @returns what a message on an inbox requests; its `ask` if it is not known here; undefined: it makes no sense */
+/** @returns the request in a message on an inbox; only `ask` if this version does not support it; undefined if malformed */
 export function readRequest(
   text: string,
 ): StateRequest | { readonly reply: string; readonly unknown: string } | undefined {
@@ -87,9 +92,10 @@ export function readRequest(
   const reply = message?.reply
   if (typeof reply !== 'string' || !isReplyChannel(reply) || typeof message?.ask !== 'string') return undefined
   if (message.ask !== 'state' || message.v !== 1) return { reply, unknown: message.ask }
-  const { locks, limit } = message
+  const { locks, limit, nonce } = message
   return {
     reply,
+    ...textIn('nonce', nonce, MAX_NONCE),
     locks: Array.isArray(locks) ? locks.filter((name) => typeof name === 'string').slice(0, MAX_ENTRIES) : undefined,
     limit: Math.min(isCount(limit) ? limit : MAX_ENTRIES, MAX_ENTRIES),
   }
@@ -100,9 +106,10 @@ export function readStateReply(text: string): StateReply | undefined {
   if (text.length > MAX_REPLY_BYTES) return undefined
   const message = readObject(text)
   if (message?.v !== 1 || typeof message.client !== 'string') return undefined
-  const { lost } = message
+  const { lost, nonce } = message
   return {
     client: cut(message.client),
+    ...textIn('nonce', nonce, MAX_NONCE),
     holds: listOf(message.holds, readHold),
     waits: listOf(message.waits, readWait),
     more: isCount(message.more) ? message.more : 0,
@@ -152,7 +159,7 @@ function isReplyChannel(channel: string): boolean {
 
 /** Every field of a message, not checked yet. */
 type Message = Partial<
-  Record<'v' | 'ask' | 'reply' | 'locks' | 'limit' | 'client' | 'holds' | 'waits' | 'more' | 'lost', unknown>
+  Record<'v' | 'ask' | 'reply' | 'nonce' | 'locks' | 'limit' | 'client' | 'holds' | 'waits' | 'more' | 'lost', unknown>
 >
 
 function readObject(text: string): Message | undefined {
@@ -176,7 +183,7 @@ function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
 }
 
-/** Of a trace or a span: whoever links to it trusts in its form. */
+/** Whether it is the id of a trace or span: links to it rely on its form. */
 function isId(value: unknown, digits: 16 | 32): value is string {
   return typeof value === 'string' && value.length === digits && /^[\da-f]+$/.test(value) && !/^0+$/.test(value)
 }

@@ -14,7 +14,7 @@ const MAX_TEXT = 256
 
 export interface ClientRecord {
   readonly client: ClientInfo
-  /** What it had held for long when the record was written; `heldMs` is as of then. */
+  /** The long holds when the record was written; `heldMs` is as of then. */
   readonly holds: readonly HoldState[]
   readonly waits: readonly WaitState[]
   /** When it was written, ms ago. */
@@ -25,35 +25,35 @@ export async function writeRecord(scripts: Scripts, client: ClientInfo, { holds,
   const key = clientRecordKey(client.id)
   const { id, ...rest } = client
   const text = JSON.stringify({ v: 1, client: id, ...rest, holds, waits })
-  await scripts.ask(['SET', key, text, 'PX', String(RECORD_TTL_MS)], key)
+  await scripts.command(['SET', key, text, 'PX', String(RECORD_TTL_MS)], key)
 }
 
 /** @param timeoutMs  how long to wait for the reply */
 export async function deleteRecord(scripts: Scripts, clientId: string, timeoutMs: number): Promise<void> {
   const key = clientRecordKey(clientId)
-  await scripts.ask(['DEL', key], key, timeoutMs)
+  await scripts.command(['DEL', key], key, timeoutMs)
 }
 
 /**
  * @param timeoutMs  how long to wait for the replies
  * @returns undefined: there is none
  */
-export async function askRecord(
+export async function fetchRecord(
   scripts: Scripts,
   clientId: string,
   timeoutMs?: number,
 ): Promise<ClientRecord | undefined> {
   const key = clientRecordKey(clientId)
   const [text, pttl] = await Promise.all([
-    scripts.ask(['GET', key], key, timeoutMs),
-    scripts.ask(['PTTL', key], key, timeoutMs),
+    scripts.command(['GET', key], key, timeoutMs),
+    scripts.command(['PTTL', key], key, timeoutMs),
   ])
   return typeof text === 'string' ? readRecord(text, Number(pttl)) : undefined
 }
 
 /**
  * @param pttl  what is left of its TTL, ms
- * @returns undefined: it is not a record. Fields that make no sense are empty
+ * @returns undefined: it is not a record. Malformed fields are empty
  */
 export function readRecord(text: string, pttl: number): ClientRecord | undefined {
   const state = readStateReply(text)

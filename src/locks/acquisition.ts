@@ -5,10 +5,10 @@ import { isRetryable } from '../delivery/replies.js'
 import { LeaseLostError, NotDurableError, NotReplicatedError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { TurnRequest } from '../waiting/turn-queue.js'
-import type { Attempt, Outcome } from '../waiting/wait-loop.js'
+import type { Attempt, DirectAttempt, Outcome } from '../waiting/wait-loop.js'
 import type { Caller } from '../waiting/waiter.js'
 import type { Hold, HoldTerms } from './hold.js'
-import type { AcquireRequest, Grant } from './kinds/lock-kind.js'
+import type { AcquireReply, AcquireRequest, Grant } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import type { LockAttempt } from './lease-registry.js'
 
@@ -37,11 +37,11 @@ export function releaseLate(left: readonly Outcome<Hold>[]): void {
 }
 
 /** One caller takes a lock: its attempts, and what is undone if it ends without the lock. */
-export class Acquisition implements Attempt<Hold> {
+export class Acquisition implements DirectAttempt<Hold> {
   readonly #lease: Lease
   readonly #terms: HoldTerms
-  readonly #asked: AcquireRequest
-  /** Until when even a single try waits for a sibling inside the same write, on the clock. */
+  readonly #request: AcquireRequest
+  /** Until when even a single try waits for a sibling inside the same write, on the clock; 0: it is taken inside none. */
   readonly #retryUntil: number
   /** Whether the owner's field is claimed for this lease. */
   #isClaimed: boolean
@@ -50,50 +50,85 @@ export class Acquisition implements Attempt<Hold> {
   #hasBegun = false
 
   /** @param isJoined  it is taken inside a write of the same owner: the field is claimed when it is this caller's turn */
-  constructor(lease: Lease, terms: HoldTerms, asked: AcquireRequest, isJoined: boolean) {
+  constructor(lease: Lease, terms: HoldTerms, request: AcquireRequest, isJoined: boolean) {
     this.#lease = lease
     this.#terms = terms
-    this.#asked = asked
+    this.#request = request
     this.#isClaimed = !isJoined
-    this.#retryUntil = lease.context.clock.now() + lease.context.commandTimeoutMs
+    this.#retryUntil = isJoined ? lease.context.clock.now() + lease.context.commandTimeoutMs : 0
   }
 
   untilReady(): Promise<void> | undefined {
     const { context } = this.#lease
     const isReentry = !this.#isClaimed && this.#sibling() !== undefined
-    return isReentry ? undefined : untilReady(context, this.#lease, this.#asked.leaseTimeMs)
+    return isReentry ? undefined : untilReady(context, this.#lease, this.#request.leaseTimeMs)
   }
 
   async run(caller: Caller, turn?: TurnRequest): Promise<Outcome<Hold>> {
     const outcome = this.#isClaimed ? undefined : await this.#joinOrClaim()
-    if (outcome) return outcome
+    return outcome ?? (await new Promise((resolve, reject) => this.start(caller, resolve, reject, turn)))
+  }
+
+  /** As `run`, with callbacks. The owner's field has to be claimed. */
+  start(
+    caller: Caller,
+    done: (outcome: Outcome<Hold>) => void,
+    failed: (error: unknown) => void,
+    turn?: TurnRequest,
+  ): void {
     const lease = this.#lease
     const { context, kind, key } = lease
     const { replication, scripts } = context
-    const attempt: LockAttempt<Lease> = { lease, hasWon: false, isForced: false }
+    const attempt: LockAttempt<Lease> = { lease, hasWon: false, isForced: false, attempted: -1 }
     context.attempts.add(attempt)
-    let isGranted = false
+    const route = replication.isWanted ? replication.routeTo(key) : undefined
+    const onError = (error: unknown): void => {
+      context.attempts.delete(attempt)
+      if (mayBeGranted(error)) done({ is: 'unknown', error })
+      else failed(error)
+    }
+    const onReply = (raw: unknown): void => {
+      let reply: AcquireReply
+      try {
+        reply = kind.parseReply(raw, lease)
+      } catch (error) {
+        onError(error)
+        return
+      }
+      const grant = reply
+      if (!('isGranted' in grant) || route === undefined) {
+        done(this.#outcomeOf(grant, attempt, caller))
+        return
+      }
+      replication.confirm(lease, route).then(
+        () => done(this.#outcomeOf(grant, attempt, caller)),
+        (error: unknown) => {
+          context.attempts.delete(attempt)
+          done({ is: 'unknown', error })
+        },
+      )
+    }
+    const inTurn = turn && context.turnQueues.of(kind)?.acquire?.(this.#request, turn)
+    if (inTurn) this.#runInTurn(inTurn).then(onReply, onError)
+    else scripts.submit({ call: kind.acquire(this.#request), resolve: onReply, reject: onError, onSent: this.#onSent })
+  }
+
+  #outcomeOf(reply: AcquireReply, attempt: LockAttempt<Lease>, caller: Caller): Outcome<Hold> {
+    const { isForced } = attempt
     try {
-      const route = replication.isWanted ? replication.routeTo(key) : undefined
-      const inTurn = turn && context.turnQueues.of(kind)?.acquire?.(this.#asked, turn)
-      const sent = inTurn ? this.#runInTurn(inTurn) : scripts.run(kind.acquire(this.#asked), undefined, this.#onSent)
-      const reply = kind.parseReply(await sent, lease)
       // Force-unlocked since: the lock is free, or was for a moment.
-      if (!('isGranted' in reply)) return { is: 'refused', ...(attempt.isForced ? { heldForMs: 0 } : reply) }
-      isGranted = true
-      if (route !== undefined) await replication.confirm(lease, route)
+      if (!('isGranted' in reply)) return { is: 'refused', ...(isForced ? { heldForMs: 0 } : reply) }
       // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
-      if (attempt.isForced) return { is: 'unknown' }
+      if (isForced) return { is: 'unknown' }
       // Also for a caller that has left: its late grant is released like any other.
-      const value = begin(lease, this.#terms, this.#sentAt as number, reply, !caller.hasLeft)
+      const value = begin(this.#lease, this.#terms, this.#sentAt as number, reply, !caller.hasLeft)
       this.#hasBegun = true
       attempt.hasWon = true
-      return { is: 'granted', value, leaseMs: this.#asked.leaseTimeMs }
+      return { is: 'granted', value, leaseMs: this.#request.leaseTimeMs }
     } catch (error) {
-      if (isGranted || mayBeGranted(error)) return { is: 'unknown', error }
-      throw error
+      return { is: 'unknown', error }
     } finally {
-      context.attempts.delete(attempt)
+      this.#lease.context.attempts.delete(attempt)
     }
   }
 
@@ -109,11 +144,11 @@ export class Acquisition implements Attempt<Hold> {
     releaseLate(left)
   }
 
-  /** Redis granted nothing: gives up the owner's field, and the place in the queue. */
+  /** Redis granted nothing: unclaims the owner's field, and leaves the queue. */
   #leave(): void {
     const { context, kind, key, owner, field, holder } = this.#lease
-    const { waitTimeMs } = this.#asked
-    if (this.#isClaimed) owner.free(field)
+    const { waitTimeMs } = this.#request
+    if (this.#isClaimed) owner.unclaim(field)
     if (this.#sentAt === undefined || waitTimeMs === 0 || !kind.leave) return
     owner.retire(field)
     const call = kind.leave(key, holder, waitTimeMs)
@@ -123,13 +158,13 @@ export class Acquisition implements Attempt<Hold> {
   #runInTurn(inTurn: ScriptCall): Promise<unknown> {
     const { context, kind } = this.#lease
     const run = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, this.#onSent)
-    return context.turnQueues.run(inTurn, () => kind.acquire(this.#asked), run)
+    return context.turnQueues.run(inTurn, () => kind.acquire(this.#request), run)
   }
 
   readonly #onSent = (at: number): void => {
     this.#sentAt = at
     this.#lease.copies.sending(at)
-    this.#lease.requesting(this.#asked.leaseTimeMs, at)
+    this.#lease.requesting(this.#request.leaseTimeMs, at)
   }
 
   /**
@@ -140,7 +175,7 @@ export class Acquisition implements Attempt<Hold> {
     const { owner, field } = this.#lease
     const sibling = this.#sibling()
     const value = sibling && (await sibling.reenter(this.#terms, sibling.handOffs))
-    if (value) return { is: 'granted', value, leaseMs: this.#asked.leaseTimeMs }
+    if (value) return { is: 'granted', value, leaseMs: this.#request.leaseTimeMs }
     // A sibling's hold that this caller never asked to re-enter was released meanwhile: it takes the lock itself.
     this.#isClaimed = owner.claim(field)
     if (this.#isClaimed) return undefined
@@ -152,7 +187,7 @@ export class Acquisition implements Attempt<Hold> {
     return { is: 'refused', heldForMs: SIBLING_MS, retryUntil: this.#retryUntil }
   }
 
-  /** What a sibling task took for the same owner: two reads inside one write share a field. */
+  /** The lease that a sibling task took for the same owner: two reads inside one write share a field. */
   #sibling(): Lease | undefined {
     const { context, kind, key, holder } = this.#lease
     const sibling = context.leases.find(key, holder)

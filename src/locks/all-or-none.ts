@@ -72,7 +72,7 @@ export async function takeTogether(
   }
 }
 
-/** What cannot be released now is released in the background. */
+/** Releases holds; in the background if that fails at first. */
 export async function releaseAll(holds: readonly Hold[]): Promise<void> {
   await Promise.all(holds.map((hold) => hold.unlock().catch(() => {})))
 }
@@ -85,7 +85,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   readonly #first: Lock
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
-  /** Of every attempt until one of them gives up what it was granted. */
+  /** The leases of every attempt, until one of them releases its grant. */
   #leases: readonly Lease[] = []
 
   constructor(locks: readonly Lock[], terms: Request['terms']) {
@@ -106,7 +106,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     const { scripts, replication, attempts, clock } = this.#context
     const route = replication.routeTo(this.#first.key)
     if (this.#leases.length === 0) this.#leases = this.#locks.map((lock) => lock.possess())
-    const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false }))
+    const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false, attempted: -1 }))
     for (const one of ours) attempts.add(one)
     let sentAt = clock.now()
     let isGranted = false
@@ -128,7 +128,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       await replication.confirm(this.#first, route)
       // Granted, but one of them was force-unlocked since.
       if (ours.some(({ isForced }) => isForced)) {
-        this.#giveUp()
+        this.#release()
         return { is: 'unknown' }
       }
       const value = this.#begin(sentAt)
@@ -147,7 +147,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     for (const lease of this.#leases) {
       if (lease.count > 0) continue // the release of the hold frees what late copies take
       if (lease.copies.isInDoubt || lease.copies.until > 0) lease.releaseInBackground()
-      else lease.owner.free(lease.field)
+      else lease.owner.unclaim(lease.field)
     }
     for (const outcome of left) if ('value' in outcome && Array.isArray(outcome.value)) void releaseAll(outcome.value)
   }
@@ -157,14 +157,14 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     try {
       for (const lease of this.#leases) holds.push(lease.begin(this.#terms, sentAt))
     } catch (error) {
-      this.#giveUp(holds)
+      this.#release(holds)
       throw error
     }
     return holds
   }
 
   /** Releases what was granted. The next attempt is by new owners: a late copy of the release would free what it takes. */
-  #giveUp(begun: readonly Hold[] = []): void {
+  #release(begun: readonly Hold[] = []): void {
     for (const hold of begun) (hold.lease as Lease).end(hold, 'released')
     for (const lease of this.#leases) lease.releaseInBackground()
     this.#leases = []

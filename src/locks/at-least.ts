@@ -31,8 +31,8 @@ export class AtLeast {
   }
 
   /** The reply to the grant has arrived. */
-  granted(): void {
-    this.#grantedBy = this.#lease.context.clock.now()
+  granted(now: number): void {
+    this.#grantedBy = now
   }
 
   /** The work has started. */
@@ -40,12 +40,12 @@ export class AtLeast {
     this.#untilAt = this.#grantedBy + atLeastMs
   }
 
-  /** What is left of it, ms; below 0: nothing. */
+  /** Remaining time, ms; negative, or 0: it is over. */
   get leftMs(): number {
-    return this.#untilAt - this.#lease.context.clock.now()
+    return this.#untilAt === 0 ? 0 : this.#untilAt - this.#lease.context.clock.now()
   }
 
-  /** What is left of it by the clock of Redis, which may be slower than this one, ms: see `leasedUntil`. */
+  /** Remaining time by the clock of Redis, which may be slower than this one, ms: see `leasedUntil`. */
   get #leftInRedisMs(): number {
     return Math.max(1, Math.ceil(this.leftMs + (this.#lease.context.clock.now() - this.#grantedBy) / 100))
   }

@@ -4,11 +4,13 @@ import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {
   checkFunction,
   checkLabel,
+  checkOneOf,
   checkOptionalDuration,
   checkSignal,
-  LEAST_LEASE_MS,
+  MIN_LEASE_MS,
   ownOptions,
 } from '../util/validate.js'
+import { Unfinished } from '../waiting/wait-loop.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
 import {
@@ -48,6 +50,11 @@ export abstract class BaseLock<H extends Hold = Hold> {
    */
   abstract acquire(request: Request): Promise<H | undefined>
 
+  /** @internal The first attempt of `acquire`, and the rest for the caller to go on with; or all of it. */
+  ask(request: Request): Promise<H | undefined | Unfinished<H>> {
+    return this.acquire(request)
+  }
+
   /**
    * Acquire the lock, and wait as long as that takes.
    *
@@ -69,7 +76,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
     const { waitTimeMs = this.context.waitTimeMs } = own
     const request = this.#request(own, waitTimeMs, true)
-    return this.#inScope((await this.#take(request)) ?? (await this.#timeOut(request)), request)
+    const asked = await this.#take(request)
+    const hold = asked instanceof Unfinished ? await asked.goOn() : asked
+    return this.#inScope(hold ?? (await this.#timeOut(request)), request)
   }
 
   /**
@@ -84,7 +93,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
     const { waitTimeMs = 0 } = own
     const request = this.#request(own, waitTimeMs)
-    const hold = await this.#take(request)
+    const asked = await this.#take(request)
+    const hold = asked instanceof Unfinished ? await asked.goOn() : asked
     return hold === undefined ? this.#missed(request, null) : this.#inScope(hold, request)
   }
 
@@ -105,8 +115,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = this.context.waitTimeMs } = options
     const request = this.#request(options, waitTimeMs, true)
-    const hold = (await this.#take(request)) ?? (await this.#timeOut(request))
-    return await this.#runLocked(hold, request, options, fn)
+    const asked = await this.#take(request)
+    const hold = asked instanceof Unfinished ? await asked.goOn() : asked
+    return this.#runLocked(hold ?? (await this.#timeOut(request)), request, options, fn)
   }
 
   /**
@@ -125,7 +136,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = 0 } = options
     const request = this.#request(options, waitTimeMs)
-    const hold = await this.#take(request)
+    const asked = await this.#take(request)
+    const hold = asked instanceof Unfinished ? await asked.goOn() : asked
     if (hold === undefined) return this.#missed(request, { ran: false })
     return { ran: true, value: await this.#runLocked(hold, request, options, fn) }
   }
@@ -134,11 +146,11 @@ export abstract class BaseLock<H extends Hold = Hold> {
   terms(options: HoldOptions & Pick<WithLockOptions, 'atLeastMs'>): HoldTerms {
     const { maxHoldMs = this.context.maxHoldMs, warnAfterMs = this.context.warnAfterMs } = options
     return {
-      leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, LEAST_LEASE_MS, this.name),
+      leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, MIN_LEASE_MS, this.name),
       maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
       warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
       label: checkLabel(options.label, this.name),
-      atLeastMs: checkOptionalDuration('atLeastMs', options.atLeastMs, LEAST_LEASE_MS, this.name),
+      atLeastMs: checkOptionalDuration('atLeastMs', options.atLeastMs, MIN_LEASE_MS, this.name),
     }
   }
 
@@ -156,10 +168,12 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /** Acquires the lock for the caller of the API, rather than as a member of another lock. */
-  #take(request: Request): Promise<H | undefined> {
+  #take(request: Request): Promise<H | undefined | Unfinished<H>> {
     const { observed, signal, isRequired } = request
-    const acquiring = isRequired ? this.acquire(request) : this.acquire(request).catch(refuseDeadlock)
-    return observed ? settled(observed, acquiring, signal) : acquiring
+    // What observes a request sees all of it.
+    const taking = observed ? this.acquire(request) : this.ask(request)
+    const acquiring = isRequired ? taking : taking.catch(refuseDeadlock)
+    return observed ? settled(observed, acquiring as Promise<H | undefined>, signal) : acquiring
   }
 
   #request(options: WithLockOptions<H>, waitTimeMs: number | undefined, isRequired = false): Request {
@@ -186,15 +200,10 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return result
   }
 
-  async #runLocked<T>(
-    hold: H,
-    { observed }: Request,
-    options: WithLockOptions<H>,
-    fn: LockedCallback<T, H>,
-  ): Promise<T> {
+  #runLocked<T>(hold: H, { observed }: Request, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
     this.#trace(hold)
     reportGranted(hold, observed)
-    return await runWithLock(this.context, this.name, hold, options, fn)
+    return runWithLock(this.context, this.name, hold, options, fn)
   }
 
   /** Leaves the hold to the caller: to its scope, or to the code that has the object. */
@@ -238,6 +247,7 @@ function optionsAndCallback<T, H extends Hold>(
     WITH_LOCK_OPTIONS,
     lockName,
   )
+  checkOneOf('release', own.release, ['await', 'background'], lockName)
   checkFunction('onAcquire', own.onAcquire, lockName)
   checkFunction('onRelease', own.onRelease, lockName)
   return [own, fn]

@@ -1,4 +1,4 @@
-// What a client provides to its locks and synchronizers.
+// Services of a client for its locks and synchronizers.
 import type { BackgroundRetries } from '../delivery/background-retries.js'
 import type { IdempotencyKeys } from '../delivery/idempotency.js'
 import type { Replication } from '../delivery/replica-acks.js'
@@ -17,7 +17,7 @@ import type { Hold, HoldingClient } from './hold.js'
 import type { TurnQueues } from './kinds/turn-queues.js'
 import type { RecentLosses } from './reporting/recent-losses.js'
 
-/** What a client provides to its locks and synchronizers. */
+/** Services of a client for its locks and synchronizers. */
 export interface Context extends HoldingClient {
   readonly clientId: string
   readonly clock: Clock
@@ -45,7 +45,7 @@ export interface Context extends HoldingClient {
   readonly waitTimeMs: number | undefined
   /** How this client describes itself. Undefined: it does not. */
   ownInfo(): ClientInfo | undefined
-  /** Reads what another client has recorded of itself. Undefined: nothing, or this client takes no part in that. */
+  /** Reads the record of another client. Undefined: there is none. */
   recordOf(clientId: string, timeoutMs: number): Promise<RecordedClient | undefined>
   /** How often, and for how long, ms, a lock may be handed off inside the client before other clients get a turn. */
   readonly maxHandOffs: number
@@ -61,18 +61,18 @@ export interface Context extends HoldingClient {
   emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): boolean
 }
 
-/** Work that a client that closes waits for, for as long as the drain lasts. */
+/** Work that a closing client waits for until its drain is over. */
 export interface Section {
-  /** The client begins to close: what has no end of its own ends itself. */
+  /** The client begins to close: work that would never end ends itself. */
   closing?(): void
   /** The drain is over. */
-  giveUp(): void
+  end(): void
 }
 
-/** What a client has recorded of itself in Redis: anybody could have written it. */
+/** The record of a client in Redis, which anybody could have written. */
 export interface RecordedClient {
   readonly client: ClientInfo
-  /** Those that had lasted for long; `heldMs` is as of the record. */
+  /** Its long holds; `heldMs` is as of the record. */
   readonly holds: readonly {
     readonly lock: string
     readonly holder: string

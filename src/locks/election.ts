@@ -45,7 +45,7 @@ export class Election {
   /**
    * Resolves when the election is over for this process: after `resign()`, or when the client closes. Rejects with what
    * `onElected` threw before its signal aborted, once leadership has passed on, and with an error that will not go away
-   * (WRONGTYPE, NOPERM, an unknown command); any other one is a `warning`, and the candidacy goes on. Leave it unhandled to
+   * (WRONGTYPE, NOPERM, an unknown command); any other one is a `warning`, and the candidacy stays. Leave it unhandled to
    * let that end the process, as any unhandled rejection does.
    */
   readonly finished: Promise<void>
@@ -89,7 +89,7 @@ export class Election {
    */
   async resign(): Promise<void> {
     const term = this.#term
-    this.#withdraw()
+    this.#cancel()
     if (!term || !isInsideOf(term.hold)) await this.finished
   }
 
@@ -98,7 +98,7 @@ export class Election {
     await this.resign()
   }
 
-  #withdraw(): void {
+  #cancel(): void {
     const message = `This process resigned from the election ${JSON.stringify(this.name)}`
     this.#resigned.abort(new DOMException(message, 'AbortError'))
   }
@@ -106,7 +106,7 @@ export class Election {
   async #run(): Promise<void> {
     const { clock, random, sections } = this.#lock.context
     const { signal } = this.#resigned
-    const section = { closing: () => this.#withdraw(), giveUp: () => {} }
+    const section = { closing: () => this.#cancel(), end: () => {} }
     sections.add(section)
     try {
       for (let failures = 0; !signal.aborted; ) {
@@ -152,7 +152,7 @@ export class Election {
       await runWithLock(this.#lock.context, this.#lock.name, hold, {}, serve)
     } catch (error) {
       if (hasFailed) throw error
-      // That leadership was lost is known by now, or no longer matters. A release is repeated until the lease is over.
+      // The loss of leadership is already known, or no longer matters. A release is repeated until the lease is over.
       if (!(error instanceof LeaseLostError)) this.#warn(toError(error))
     }
   }

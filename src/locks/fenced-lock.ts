@@ -3,7 +3,7 @@ import { notOurs, toWords } from '../delivery/replies.js'
 import { fencedLockToken } from '../lua/generated.js'
 import { fencingTokenKey } from '../wire/keys.js'
 import type { Hold } from './hold.js'
-import { ask } from './inspection.js'
+import { runScript } from './inspection.js'
 import { Lock } from './lock.js'
 
 /** A hold of a fenced lock. */
@@ -21,7 +21,7 @@ export class FencedLock extends Lock<FencedHold> {
    */
   async getToken(): Promise<bigint> {
     const call = fencedLockToken(fencingTokenKey(this.key))
-    return await ask(this.context, this, 'getToken', call, (reply) => {
+    return await runScript(this.context, this, 'getToken', call, (reply) => {
       const [token] = toWords(reply)
       if (token === undefined || !/^-?\d*$/.test(token)) throw notOurs(reply)
       return BigInt(token)

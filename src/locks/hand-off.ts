@@ -8,7 +8,7 @@ import { type HoldTimes, isRenewed } from './lease-deadline.js'
 /** How long this client waits before it asks again for a lock that it released for other clients, ms. */
 const OTHERS_FIRST_MS = 10
 
-/** What decides whether a lease is handed off. */
+/** The part of a lease that decides whether it is handed off. */
 interface HandOffCandidate {
   readonly context: Pick<Context, 'clock' | 'watchdogTimeoutMs' | 'maxHandOffs' | 'maxHandOffMs'>
   readonly owner: Owner

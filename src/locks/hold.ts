@@ -1,9 +1,9 @@
-// A counted handle on a lease: assertHeld, signal, unlock.
+// A counted hold on a lease: assertHeld, signal, unlock.
 import { setMaxListeners } from 'node:events'
 import { type InspectOptions, inspect } from 'node:util'
 import { LeaseLostError, type LossDetails, type LossReason, type NotHeldError } from '../errors.js'
 import { defined } from '../util/defined.js'
-import { checkDuration, LEAST_LEASE_MS } from '../util/validate.js'
+import { checkDuration, MIN_LEASE_MS } from '../util/validate.js'
 import type { Owners } from '../wire/holder.js'
 import { runOutside } from './call-chain.js'
 
@@ -18,19 +18,19 @@ export interface HoldTerms {
   readonly atLeastMs?: number | undefined
 }
 
-/** What call chains need of the client of a hold. */
+/** The part of the client of a hold that call chains need. */
 export interface HoldingClient {
   readonly owners: Owners
   /** Whether a call re-enters a hold that its call chain is inside of. */
   readonly implicitReentry: boolean
 }
 
-/** What a hold is a handle on. */
+/** The lease behind a hold. */
 export interface HeldLease {
   readonly context: HoldingClient
-  /** What the program calls the lock. */
+  /** The program's name of the lock. */
   readonly name: string
-  /** What Redis has; undefined: a hold on several locks. */
+  /** The name in Redis; undefined: a hold on several locks. */
   readonly key: string | undefined
   readonly holder: string
   readonly ownerId: number
@@ -39,7 +39,7 @@ export interface HeldLease {
   readonly kind: {
     /** Its name in messages. */
     readonly title: string
-    /** What is held, at the beginning of a sentence. */
+    /** The thing that is held, at the beginning of a sentence. */
     readonly noun: string
     readonly permitIds?: readonly string[] | undefined
     /** Whether its holds keep the stack of the call that took them. */
@@ -54,7 +54,7 @@ export interface HeldLease {
   /** Ends the hold if its deadline has passed. */
   expireIfDue(hold: Hold): void
   /** The hold count of this owner according to Redis. If Redis does not know the holder, the holds are lost. */
-  askHoldCount(): Promise<number>
+  fetchHoldCount(): Promise<number>
   release(hold: Hold): Promise<void>
   /** Gives the hold a lease of its own from now, or extends the one that it has. */
   lease(hold: Hold, leaseTimeMs: number, operation: 'extend'): Promise<void>
@@ -180,7 +180,7 @@ export class Hold {
   async isHeld(): Promise<boolean> {
     this.#expireIfDue()
     if (this.#hold.#ending) return false
-    return (await this.#lease.askHoldCount()) > 0 && this.#hold.#ending === undefined
+    return (await this.#lease.fetchHoldCount()) > 0 && this.#hold.#ending === undefined
   }
 
   /**
@@ -212,7 +212,7 @@ export class Hold {
    * @see Redisson `RLock.expire`, which may also shorten the lease
    */
   async extend(leaseTimeMs: number): Promise<void> {
-    checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, this.lockName)
+    checkDuration('leaseTimeMs', leaseTimeMs, MIN_LEASE_MS, this.lockName)
     this.assertHeld()
     await this.#lease.lease(this.#hold, leaseTimeMs, 'extend')
   }
@@ -243,7 +243,7 @@ export class Hold {
   }
 
   /**
-   * What a hold is, without its methods, for logs; the fencing token as a text, because JSON has no bigint.
+   * The fields of the hold, for logs; the fencing token as a text, because JSON has no bigint.
    * @example `console.log(JSON.stringify(hold))`
    */
   toJSON(): object {

@@ -1,4 +1,4 @@
-// Who holds a lock according to Redis.
+// Inspects a lock in Redis.
 import { isErrorOf, NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, WrongTypeError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
@@ -11,13 +11,13 @@ import type { Holder, Inspection, LockKind } from './kinds/lock-kind.js'
 export interface InspectionOptions {
   /** How long to wait for a reply, ms; default the client's `commandTimeoutMs`. */
   readonly timeoutMs?: number
-  /** What asks, for errors. */
+  /** The operation that needs it, for errors. */
   readonly operation?: string
   /** Whether all holders are wanted, in as many calls as that takes; otherwise some of them, if it has any. */
   readonly listsAll?: boolean
 }
 
-/** What Redis knows about a lock. */
+/** Reads the state of a lock from Redis. */
 export async function inspect(
   context: Context,
   kind: LockKind,
@@ -26,7 +26,7 @@ export async function inspect(
 ): Promise<Inspection> {
   const page = (from?: string): Promise<Inspection> => {
     const call = kind.inspect(lock.key, undefined, from)
-    return ask(context, lock, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
+    return runScript(context, lock, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
   }
   let found = await page()
   while (found.next !== undefined && (listsAll || !hasHolders(found))) found = joined(found, await page(found.next))
@@ -61,7 +61,7 @@ export async function inspectHolder(
   holder: string,
 ): Promise<number | undefined> {
   const call = kind.inspect(lock.key, holder)
-  const { holders, partial } = await ask(context, lock, 'inspect', call, (reply) => kind.parseInspection(reply))
+  const { holders, partial } = await runScript(context, lock, 'inspect', call, (reply) => kind.parseInspection(reply))
   return partial?.includes(holder) ? undefined : holders.find((other) => other.holder === holder)?.holdCount
 }
 
@@ -70,7 +70,7 @@ export async function inspectHolder(
  * @param timeoutMs  how long to wait for the reply, ms; default the client's `commandTimeoutMs`
  * @throws {OutcomeUnknownError} Redis did not answer
  */
-export async function ask<T>(
+export async function runScript<T>(
   context: Context,
   lock: Named,
   operation: string,
@@ -97,7 +97,7 @@ export async function ask<T>(
 /** How long Redis may take to say what is there, ms. */
 const TYPE_MS = 250
 
-/** What a caller gets for an error of a script: whether it ran is unknown, something else has the name, or the error itself. */
+/** The error for the caller of a failed script: the outcome is unknown, the key has another type, or the error itself. */
 export async function asLockError(
   context: Context,
   { key, name }: Named,
@@ -106,6 +106,6 @@ export async function asLockError(
 ): Promise<unknown> {
   if (error instanceof NoReplyError) return new OutcomeUnknownError(name, operation, error)
   if (!isErrorOf(error, 'WRONGTYPE')) return error
-  const type = await context.scripts.ask(['TYPE', key], key, TYPE_MS).catch(() => undefined)
+  const type = await context.scripts.command(['TYPE', key], key, TYPE_MS).catch(() => undefined)
   return new WrongTypeError(name, type === undefined || String(type) === 'none' ? undefined : String(type), error)
 }

@@ -1,4 +1,4 @@
-// One hold made of several.
+// One hold made of several: it ends when too few of them are left.
 import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { Context } from './context.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
@@ -92,7 +92,7 @@ export class JointLease implements HeldLease {
     if (this.context.clock.now() >= this.#maxHoldAt) this.#endAtMaxHold(hold)
     else if (this.members.filter((member) => member.isLive).length < this.#needed) {
       const lost = this.members.flatMap(({ lostError }) => lostError ?? [])
-      // Members that were released one by one end it, too.
+      // Members that were released one by one also end it.
       this.#lose(hold, lost[0]?.reason ?? 'gone', lost)
     }
   }
@@ -117,9 +117,9 @@ export class JointLease implements HeldLease {
     return error
   }
 
-  async askHoldCount(): Promise<number> {
-    const asked = this.members.map((member) => member.isHeld().catch((error: unknown) => ({ error })))
-    const replies = await Promise.all(asked)
+  async fetchHoldCount(): Promise<number> {
+    const fetching = this.members.map((member) => member.isHeld().catch((error: unknown) => ({ error })))
+    const replies = await Promise.all(fetching)
     const held = replies.filter((reply) => reply === true).length
     const unknown = replies.flatMap((reply) => (typeof reply === 'object' ? [reply.error] : []))
     if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]

@@ -86,7 +86,7 @@ export function deadlineOf({ leasedUntil, maxHoldAt }: HoldTimes): number {
   return Math.min(leasedUntil, maxHoldAt)
 }
 
-/** What ends the hold at its deadline. */
+/** The reason why the hold ends at its deadline. */
 export function lossReasonOf(times: HoldTimes): LossReason {
   return times.leasedUntil >= times.maxHoldAt ? 'maxHold' : 'expired'
 }
@@ -112,7 +112,7 @@ export function timesExtended(times: HoldTimes, sentAt: number, leaseTimeMs: num
 
 /** The holds of one owner on one lock, the outermost first, and their times. */
 export class HoldDeadlines<H> extends Map<H, HoldTimes> {
-  /** Those of the write that the owner reads inside of: in Redis it lasts at least as long as the read. */
+  /** The deadlines of the write that the owner reads inside of: in Redis it lasts at least as long as the read. */
   readonly #around: HoldDeadlines<H> | undefined
   /** When the last hold without a lease of its own ended, on the clock. */
   #renewedUntil = 0

@@ -10,6 +10,8 @@ interface Registered {
   readonly kind: LockKind
   /** When Redis granted it, on the clock. */
   readonly grantedAt: number
+  /** Its place among all leases. */
+  registered?: number
   readonly isLive: boolean
   markLost(): void
 }
@@ -21,6 +23,8 @@ export interface LockAttempt<L extends Registered> {
   hasWon: boolean
   /** `forceUnlock` took away what it was granted. */
   isForced: boolean
+  /** Its place among all attempts. */
+  attempted: number
 }
 
 /** Every lease of one client. */
@@ -30,7 +34,7 @@ export class LeaseRegistry<L extends Registered> {
 
   /** @param onReleased  called when a lease has ended */
   constructor(onReleased: () => void) {
-    this.#all = new DenseSet(onReleased)
+    this.#all = new DenseSet('registered', onReleased)
   }
 
   get size(): number {

@@ -1,4 +1,4 @@
-// What one owner has in Redis: its holds, grant, re-entry, release, loss.
+// One owner's lease in Redis: its holds, grant, re-entry, release, loss.
 import { LateCopies } from '../delivery/late-copies.js'
 import { toArray, toInteger } from '../delivery/replies.js'
 import { LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
@@ -16,7 +16,7 @@ import type { ForcedMark } from './breaking/mark.js'
 import type { Context } from './context.js'
 import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
-import { ask, inspectHolder } from './inspection.js'
+import { inspectHolder, runScript } from './inspection.js'
 import { fieldOf, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
 import {
   checkExtensible,
@@ -30,10 +30,10 @@ import {
   timesFrom,
 } from './lease-deadline.js'
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
-import { type Released, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
+import { releaseInBackground, releaseLast, releaseOne } from './release.js'
 import { holdEnded } from './reporting/observation.js'
 
-/** What a client provides to code that takes leases. */
+/** Services of a client for code that takes leases. */
 export interface LeaseContext extends Context {
   /** Every lease of this client. */
   readonly leases: LeaseRegistry<Lease>
@@ -42,7 +42,7 @@ export interface LeaseContext extends Context {
 }
 
 /**
- * What one owner has of one lock: its holds, one for each re-entry, and the lease that Redis keeps for them. Commands write
+ * One owner's lease of one lock: its holds, one for each re-entry, and the lease that Redis keeps for them. Commands write
  * the hold count and never increment it, so every command is idempotent.
  */
 export class Lease implements Watched, HeldLease {
@@ -51,15 +51,20 @@ export class Lease implements Watched, HeldLease {
   readonly holder: string
   readonly owner: Owner
   readonly kind: LockKind
-  /** Identifies the lock and the side of it (read or write) among what its owner claims. */
+  /** Identifies the lock and its side (read or write) among its owner's claims. */
   readonly field: string
+  /** The wait queue of this client for the same lock. */
+  readonly queue: string
   readonly context: LeaseContext
   readonly copies: LateCopies
+  /** Its places in the sets of leases: see `DenseSet`. */
+  registered = -1
+  watched = -1
   readonly #holds: HoldDeadlines<Hold>
   leasedAt = 0
   /** From the grant, if the lock is fenced. */
   fencingToken: bigint | undefined
-  /** `forceUnlock` of this client is in flight: if a reply shows that the lease is gone, this is why. */
+  /** `forceUnlock` of this client is in flight: the reason if a reply shows that the lease is gone. */
   isBeingForced = false
   #gracefulEnd: GracefulEnd | undefined
   readonly #joined: Lease | undefined
@@ -75,7 +80,13 @@ export class Lease implements Watched, HeldLease {
   readonly #commands = new OneAtATime()
 
   /** @param joined  the write of the same owner that this reads inside of: in Redis it lasts at least as long */
-  constructor(context: LeaseContext, kind: LockKind, { key, name }: Named, owner: Owner, joined?: Lease) {
+  constructor(
+    context: LeaseContext,
+    kind: LockKind,
+    { key, name, queue }: Named & { readonly queue?: string },
+    owner: Owner,
+    joined?: Lease,
+  ) {
     this.context = context
     this.copies = new LateCopies(context)
     this.kind = kind
@@ -86,11 +97,7 @@ export class Lease implements Watched, HeldLease {
     this.#holds = new HoldDeadlines(joined ? joined.#holds : undefined)
     this.holder = kind.holder(formatHolder(context.clientId, owner.id))
     this.field = fieldOf(kind, key)
-  }
-
-  /** The wait queue of this client for the same lock. */
-  get queue(): string {
-    return queueName(this.kind, this.key)
+    this.queue = queue ?? queueName(kind, key)
   }
 
   get ownerId(): number {
@@ -131,14 +138,15 @@ export class Lease implements Watched, HeldLease {
   begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.name)
-    if (this.context.clock.now() >= deadlineOf(times)) throw this.#lossError('expired')
+    const now = this.context.clock.now()
+    if (now >= deadlineOf(times)) throw this.#lossError('expired')
     if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
     this.grantedAt = sentAt
-    this.#atLeast.granted()
+    this.#atLeast.granted(now)
     this.context.leases.add(this)
     const hold = this.#add(terms, times)
-    this.context.watchdog.watch(this, isWanted)
+    this.context.watchdog.watch(this, isWanted, now)
     return hold
   }
 
@@ -184,7 +192,7 @@ export class Lease implements Watched, HeldLease {
       if (times) {
         this.requesting(leaseTimeMs, sentAt)
         const call = this.renewalFor(leaseTimeMs)
-        const renewed = await ask(this.context, this, operation, call, (reply) => toInteger(toArray(reply)[0]))
+        const renewed = await runScript(this.context, this, operation, call, (reply) => toInteger(toArray(reply)[0]))
         if (!renewed) this.markLost()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
@@ -193,13 +201,16 @@ export class Lease implements Watched, HeldLease {
     })
   }
 
-  /** Ends one hold; the last one hands the lease off or frees the lock. */
+  /** Ends one hold; the last one hands the lease off or releases the lock. */
   release(hold: Hold): Promise<void> {
-    return this.#commands.run(() => this.#release(hold))
+    const unlock = (): Promise<void> | undefined => unlockLost(this, hold, this.#gracefulEnd)
+    const isLast = this.#commands.isIdle && this.count === 1
+    if (!isLast) return this.#commands.run(() => (hold.isLive ? this.#release(hold) : unlock()))
+    // The last hold is not held any more as soon as its release is sent, so that no other command of the lease follows.
+    return hold.isLive ? (this.#release(hold) ?? Promise.resolve()) : this.#commands.run(unlock)
   }
 
   #release(hold: Hold): Promise<void> | void {
-    if (!hold.isLive) return unlockLost(this, hold, this.#gracefulEnd)
     if (this.count > 1) return this.#releaseOne(hold)
     if (this.#atLeast.leftMs > 0) {
       this.end(hold, 'released')
@@ -207,9 +218,11 @@ export class Lease implements Watched, HeldLease {
       return this.#atLeast.leaveToLease()
     }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
-    if (!queue) return this.#free(hold)
+    if (!queue) return this.#releaseLast(hold)
     if (mayBeHandedOff(this, this.#holds.get(hold) as HoldTimes) && queue.offer(this)) return
-    return isRunOver(this) ? releaseForOthers(queue, () => this.#free(hold, queue)) : this.#free(hold, queue)
+    return isRunOver(this)
+      ? releaseForOthers(queue, () => this.#releaseLast(hold, queue))
+      : this.#releaseLast(hold, queue)
   }
 
   /**
@@ -223,7 +236,7 @@ export class Lease implements Watched, HeldLease {
     const [from, { leasedUntil }] = released
     this.handOffs++
     const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, leasedUntil))
-    // It was released in time, however late it is by now.
+    // It was released in time, however late it is now.
     this.end(from, 'released')
     this.expireIfDue(hold)
     this.context.watchdog.inspect(this)
@@ -254,7 +267,7 @@ export class Lease implements Watched, HeldLease {
     this.loseAll('forced')
   }
 
-  /** A command that requests a lease is about to be sent: from now on the lock may be taken until that lease ends. */
+  /** A command that requests a lease is about to be sent: from now until the end of that lease the lock may be taken. */
   requesting(leaseTimeMs: number, sentAt: number): void {
     this.#requested.add(leaseTimeMs, sentAt)
     this.#joined?.requesting(leaseTimeMs, sentAt)
@@ -267,7 +280,7 @@ export class Lease implements Watched, HeldLease {
     else releaseInBackground(this)
   }
 
-  async askHoldCount(): Promise<number> {
+  async fetchHoldCount(): Promise<number> {
     const holdCount = await inspectHolder(this.context, this.kind, this, this.holder)
     if (holdCount === undefined) this.markLost()
     return this.count > 0 ? Math.max(holdCount ?? 0, this.count) : 0
@@ -366,25 +379,14 @@ export class Lease implements Watched, HeldLease {
   }
 
   /** @param queue  the waiters of this client for the same lock */
-  async #free(hold: Hold, queue?: WaitQueue): Promise<void> {
-    const { clock } = this.context
+  #releaseLast(hold: Hold, queue?: WaitQueue): Promise<void> {
     const { leasedUntil } = this.#holds.get(hold) as HoldTimes
     // From here on nothing renews it, so the lease ends it whatever becomes of the release.
     this.end(hold, 'released')
-    let released: Released
-    try {
-      released = await release(this, queue)
-    } catch (error) {
-      holdEnded(hold, 'released') // it is not known to have been lost
-      throw error
-    }
-    // If only the release came too late, the critical section was over in time.
-    if (released.receivers === null && !released.mayHaveRunBefore && clock.now() < leasedUntil) {
+    return releaseLast(this, hold, leasedUntil, queue, () => {
       this.#lose(hold, 'gone')
-      return await throwExplained(this, hold, this.#lossError('gone'))
-    }
-    holdEnded(hold, 'released')
-    if (settleRelease(this, released, queue)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
+      return throwExplained(this, hold, this.#lossError('gone'))
+    })
   }
 
   #lossError(reason: LossReason): LeaseLostError {
@@ -405,7 +407,7 @@ export class Lease implements Watched, HeldLease {
     const leaseTimeMs = this.#holds.end(hold, this.context.clock.now())?.terms.leaseTimeMs
     if (this.#holds.size === 0) {
       // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
-      if (this.context.watchdog.forget(this)) this.owner.retire(this.field)
+      if (this.context.watchdog.unwatch(this)) this.owner.retire(this.field)
       this.context.leases.delete(this)
     } else {
       this.context.watchdog.threadClient?.watch(this)

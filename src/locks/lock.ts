@@ -3,27 +3,25 @@ import { untilReady } from '../delivery/ready.js'
 import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import { ownOptions } from '../util/validate.js'
-import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
+import { type Attempt, askFirst, tryOnce, Unfinished, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder } from '../wire/holder.js'
-import { fairQueue, turnQueueKey } from '../wire/keys.js'
-import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
+import { Acquisition, begin, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './breaking/free.js'
 import { type ForceUnlockOptions, type ForceUnlockResult, forceRelease } from './breaking/interrupt.js'
 import { Hold, type HoldTerms } from './hold.js'
 import { asLockError, inspect } from './inspection.js'
-import { fieldOf, type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
+import { fieldOf, type Holder, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
+import { LockWait } from './lock-wait.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
-import { LongWait } from './reporting/long-wait.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
-import { waitBegan } from './reporting/waiting-calls.js'
 import { ownHolders, type QueuePlace, stillHeld, whoHolds } from './reporting/who-holds.js'
 
 /** The caller's own hold on this lock: one to re-enter, or the write it reads inside of. */
-interface Place {
+interface CallerContext {
   readonly reentered?: Lease
   /** How many hand-offs that lease had been through. */
   readonly handOffs?: number
@@ -46,12 +44,20 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal */
   readonly kind: LockKind
 
+  #queue: string | undefined
+
   /** @internal */
   declare readonly context: LeaseContext
 
   /** @internal */
   get title(): string {
     return this.kind.title
+  }
+
+  /** @internal The wait queue of its callers. Made once: looking up a text that was just put together costs more. */
+  get queue(): string {
+    this.#queue ??= queueName(this.kind, this.key)
+    return this.#queue
   }
 
   /** @internal Locks come from a client. */
@@ -105,7 +111,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * What is left of the current lease, ms; 0 if nobody holds it, Infinity if its expiry was removed.
+   * The remaining lease, ms; 0 if nobody holds it, Infinity if its expiry was removed.
    * @example `console.log(await lock.remainingLeaseMs(), 'ms')`
    * @see Redisson `RLock.remainTimeToLive`
    */
@@ -149,7 +155,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    */
   async getHoldCount(): Promise<number> {
     this.#assertCurrentOwner('getHoldCount')
-    return (await this.#enclosing()?.askHoldCount()) ?? 0
+    return (await this.#enclosing()?.fetchHoldCount()) ?? 0
   }
 
   /**
@@ -176,8 +182,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const { context, kind, name: lockName, key } = this
     const lease = new Lease(context, kind, this, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    const asked = { key, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
-    const call = script(asked, checkHolder(holder, lockName))
+    const request = { key, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
+    const call = script(request, checkHolder(holder, lockName))
     let sentAt = 0
     try {
       await untilReady(context, this, leaseTimeMs)
@@ -209,49 +215,60 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @throws {SelfDeadlockError} the caller would wait for itself
    */
   isInside(): boolean {
-    const { reentered, joined } = this.#place(undefined)
+    const { reentered, joined } = this.#callerOf(undefined)
     return reentered !== undefined || joined !== undefined
   }
 
   /** @internal */
   async acquire(request: Request): Promise<H | undefined> {
-    const { context, name: lockName, key } = this
-    const { terms, waitTimeMs, within, observed } = request
-    const { reentered, joined, handOffs = 0 } = this.#place(within)
-    if (!reentered) context.assertOpen(lockName)
-    const outer = reentered ?? joined
-    const lease = reentered ?? this.possess(joined)
-    if (terms.atLeastMs !== undefined && this.kind.isShared) {
-      const allowed = `a lock that one owner holds at a time, which a ${this.kind.title} is not`
-      throw new ConfigError('atLeastMs', undefined, allowed, { lockName })
-    }
-    // The lease is requested for all of `atLeastMs`: so it keeps the lock even if this process dies.
-    const leaseTimeMs = Math.max(terms.leaseTimeMs ?? context.watchdogTimeoutMs, terms.atLeastMs ?? 0)
-    const attempt = reentered
-      ? reentry(reentered, handOffs, terms, leaseTimeMs)
-      : new Acquisition(lease, terms, { key, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
-    const look = (waitedMs: number) => this.whoHolds(waitedMs, this.#placeOf(wait, lease))
-    const longWait = request.isMember ? undefined : new LongWait(context, lockName, terms, look, observed)
-    let endWait: (() => void) | undefined
-    const onRefused = (): void => {
-      endWait ??= waitBegan(context, key, terms.label, wait.deadlineAt)
-      observed?.refused()
-      longWait?.refused()
-      request.onRefused?.()
-    }
-    const onTimeOver = (): void => {
-      if (request.isRequired && !request.isMember) request.details = look(waitTimeMs ?? 0)
-    }
-    const wait = this.#wait(attempt, lease, request, outer !== undefined, onRefused, onTimeOver)
-    if (joined) joined.joining++
+    const first = await this.ask(request)
+    return first instanceof Unfinished ? await first.goOn() : first
+  }
+
+  /** @internal Asks once. @returns the hold, or how the caller goes on */
+  override ask(request: Request): Promise<H | undefined | Unfinished<H>> {
+    const { context, kind, key, name: lockName } = this
+    const { terms, waitTimeMs, within } = request
     try {
-      return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
+      const { reentered, joined, handOffs = 0 } = this.#callerOf(within)
+      if (!reentered) context.assertOpen(lockName)
+      if (terms.atLeastMs !== undefined && kind.isShared) {
+        const allowed = `a lock that one owner holds at a time, which a ${kind.title} is not`
+        throw new ConfigError('atLeastMs', undefined, allowed, { lockName })
+      }
+      const lease = reentered ?? this.possess(joined)
+      // The lease is requested for all of `atLeastMs`: so it keeps the lock even if this process dies.
+      const leaseTimeMs = Math.max(terms.leaseTimeMs ?? context.watchdogTimeoutMs, terms.atLeastMs ?? 0)
+      if (reentered) return this.#waitInside(reentry(reentered, handOffs, terms, leaseTimeMs), reentered, request)
+      const attempt = new Acquisition(
+        lease,
+        terms,
+        { key, holder: lease.holder, leaseTimeMs, waitTimeMs },
+        joined !== undefined,
+      )
+      if (joined) return this.#join(attempt, lease, request, joined)
+      const wait = new LockWait(this, lease, attempt, request, false)
+      return askFirst(wait, context, waitTimeMs === 0) as Promise<H | undefined | Unfinished<H>>
     } catch (error) {
-      throw await asLockError(context, this, 'lock', error)
+      return Promise.reject(error)
+    }
+  }
+
+  /** The caller is inside a hold on the lock: it waits behind nobody. */
+  #waitInside(attempt: Attempt<Hold>, lease: Lease, request: Request): Promise<H | undefined> {
+    const { context } = this
+    const wait = new LockWait(this, lease, attempt, request, true)
+    return wait.finish(request.waitTimeMs === 0 ? tryOnce(wait, context) : waitFor(wait, context)) as Promise<
+      H | undefined
+    >
+  }
+
+  async #join(attempt: Attempt<Hold>, lease: Lease, request: Request, joined: Lease): Promise<H | undefined> {
+    joined.joining++
+    try {
+      return await this.#waitInside(attempt, lease, request)
     } finally {
-      if (joined) joined.joining--
-      longWait?.end()
-      endWait?.()
+      joined.joining--
     }
   }
 
@@ -263,43 +280,6 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal */
   override ownHolders(): readonly KnownHolder[] {
     return ownHolders(this.context, this.kind, this.key)
-  }
-
-  #placeOf({ queue }: Wait<Hold>, { holder }: Lease): QueuePlace | undefined {
-    if (this.kind.isQueuedInRedis) return { key: fairQueue(this.key), entry: holder }
-    const ticket = this.context.waitQueues.at(queue)?.ticket
-    return ticket === undefined ? undefined : { key: turnQueueKey(this.key), entry: ticket }
-  }
-
-  #wait(
-    attempt: Attempt<Hold>,
-    lease: Lease,
-    request: Request,
-    isInside: boolean,
-    onRefused: () => void,
-    onTimeOver: () => void,
-  ): Wait<Hold> {
-    const { context, kind, key, name: lockName } = this
-    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal } = request
-    const turnQueue = context.turnQueues.of(kind)
-    return {
-      lockName,
-      attempt,
-      isTransient,
-      takeOver: isInside ? undefined : (offered) => (offered as Lease).handOffTo(terms),
-      onRefused,
-      onTimeOver,
-      // A re-entry must not queue behind callers that wait for its own outer hold, nor a reader behind callers that wait for
-      // its own write.
-      queue: isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${lease.queue}` : lease.queue,
-      channel: kind.channel(key, lease.holder),
-      leaveTurnQueue:
-        turnQueue?.acquire && ((ticket) => void context.scripts.run(turnQueue.leave(key, ticket)).catch(() => {})),
-      pace: kind.pace?.(context.random),
-      isShared: kind.isShared,
-      deadlineAt: context.clock.now() + waitTimeMs,
-      signal,
-    }
   }
 
   /**
@@ -316,7 +296,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * Whether the caller is inside a hold to re-enter, inside its own write, or neither.
    * @throws {SelfDeadlockError} it would wait for itself
    */
-  #place(within: Hold | undefined): Place {
+  #callerOf(within: Hold | undefined): CallerContext {
     if (within !== undefined) this.#checkWithin(within)
     let joined: Lease | undefined
     let obstacle: Hold | undefined

@@ -7,7 +7,6 @@ import { canBeTakenTogether, releaseAll, takeTogether, whereTheyAre } from './al
 import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
-import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
 import type { Request } from './options.js'
@@ -45,17 +44,17 @@ export class MultiLock extends BaseLock {
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
     refuseForParts(request, this.name)
-    const taking = new MultiAcquisition(this, this.#locks, request)
+    const attempt = new MultiAcquisition(this, this.#locks, request)
     const longWait = new LongWait(
       this.context,
       this.name,
       request.terms,
-      (waitedMs) => taking.whoHolds(waitedMs),
+      (waitedMs) => attempt.whoHolds(waitedMs),
       request.observed,
     )
     if (request.waitTimeMs !== 0) longWait.refused()
     try {
-      return await taking.run()
+      return await attempt.run()
     } finally {
       longWait.end()
     }
@@ -81,7 +80,7 @@ class MultiAcquisition {
   /** The lock to wait for first. */
   #next: Lock | undefined
   #patienceMs = PATIENCE_MS
-  readonly #mostPatienceMs: number
+  readonly #maxPatienceMs: number
   /** How many leases in a row ran out while the rest was being taken. */
   #expiries = 0
   #stopKeeping: (() => void) | undefined
@@ -96,11 +95,11 @@ class MultiAcquisition {
       const before = locks[index] as Lock
       return before.key !== lock.key || before.context === lock.context
     })
-    this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MAX_PATIENCE_MS
+    this.#maxPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MAX_PATIENCE_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
   }
 
-  /** Who holds the first lock that is still to be taken. */
+  /** The holder of the first lock that is still to be taken. */
   async whoHolds(waitedMs: number): Promise<WaitDetails> {
     return await firstHeld(
       this.#locks.filter((lock) => !this.#taken.has(lock)),
@@ -117,15 +116,15 @@ class MultiAcquisition {
         const rest = this.#rest()
         if (rest.length > 0) {
           if (await this.#takeMore(rest)) continue
-          await this.#giveBack()
+          await this.#releaseTaken()
           return undefined
         }
         if (this.#isEven || this.#terms.leaseTimeMs === undefined) return this.#join()
         await this.#lease(this.#terms.leaseTimeMs)
       }
     } catch (error) {
-      const given = this.#giveBack()
-      if (!signal?.aborted) await given
+      const releasing = this.#releaseTaken()
+      if (!signal?.aborted) await releasing
       throw error
     } finally {
       this.#stopKeeping?.()
@@ -187,9 +186,9 @@ class MultiAcquisition {
       // At random, so that two callers that want each other's locks do not give way in step.
       const forMs = isInOrder ? this.#patienceMs * (0.5 + random.fraction() / 2) : 0
       cancel = clock.after(forMs, () => {
-        if (isInOrder) this.#patienceMs = Math.min(2 * this.#patienceMs, this.#mostPatienceMs)
+        if (isInOrder) this.#patienceMs = Math.min(2 * this.#patienceMs, this.#maxPatienceMs)
         this.#expiries = 0
-        released = this.#giveBack()
+        released = this.#releaseTaken()
       })
     }
     try {
@@ -208,7 +207,7 @@ class MultiAcquisition {
     return true
   }
 
-  #giveBack(): Promise<void> {
+  #releaseTaken(): Promise<void> {
     const holds = [...this.#taken.values()]
     this.#taken.clear()
     return releaseAll(holds)
@@ -269,9 +268,8 @@ class MultiAcquisition {
 }
 
 /** Whether another caller of this client waits for it. */
-function isWaitedFor({ context, kind, key }: Lock): boolean {
-  for (const _ of context.waitQueues.at(queueName(kind, key))?.waiters ?? []) return true
-  return false
+function isWaitedFor({ context, queue }: Lock): boolean {
+  return context.waitQueues.isWanted(queue)
 }
 
 /** @throws {ConfigError} there is none, one of them is no lock, or two would exclude each other */
@@ -293,7 +291,7 @@ export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock
   return [first, ...rest]
 }
 
-/** What to pass instead of something that is no lock. */
+/** Says what to pass instead of something that is no lock. */
 function lockInsteadOf(given: unknown): string {
   const { withLock } = Object(given) as { withLock?: unknown }
   if (Array.isArray(given)) return 'a lock of a client, and not an array of them: write ...locks'
@@ -316,7 +314,7 @@ export function refuseForParts({ within, terms }: Request, lockName: string): vo
   }
 }
 
-/** Who holds the first of them that is held. */
+/** The holder of the first lock that is held. */
 export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promise<WaitDetails> {
   for (const lock of locks) {
     const { heldBy, holders } = await lock.whoHolds(waitedMs)

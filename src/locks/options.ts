@@ -19,7 +19,7 @@ export interface HoldOptions {
    * after 60 000 and holds never.
    */
   warnAfterMs?: number | undefined
-  /** What the lock is used for; shown in events. */
+  /** The purpose of the lock; shown in events. */
   label?: string | undefined
 }
 
@@ -45,6 +45,12 @@ export interface WithLockOptions<H extends Hold = Hold> extends LockOptions {
    * owners hold at once, or that are made of other locks; ignored for a re-entry, which is part of the outer run.
    */
   atLeastMs?: number | undefined
+  /**
+   * `'background'`: the call returns when the function has ended, without waiting for the reply to the release: one round trip
+   * less. A release without a reply is repeated as ever. A loss that only its reply shows is the event `lost`, and no
+   * error any more. Default: `'await'`.
+   */
+  release?: 'await' | 'background' | undefined
   /** Called with the hold before the function. */
   onAcquire?: ((hold: H) => unknown) | undefined
   /** Called with the hold after the release, whether the function succeeded or not. */
@@ -58,7 +64,7 @@ export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseL
 
 export const HOLD_OPTIONS = { leaseTimeMs: 1, maxHoldMs: 1, warnAfterMs: 1, label: 1 }
 export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1 }
-export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, atLeastMs: 1, onAcquire: 1, onRelease: 1 }
+export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, atLeastMs: 1, release: 1, onAcquire: 1, onRelease: 1 }
 
 /** The options of one call that acquires a lock, checked. */
 export interface Request {
@@ -67,9 +73,9 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
-  /** The call throws if its wait time ends first, and says who holds the lock then. */
+  /** The call throws if its wait time ends first, and names the holder of the lock. */
   readonly isRequired?: boolean
-  /** Who that is, if it was asked for before the call left its queue. */
+  /** The holder, if it was looked up before the call left its queue. */
   details?: Promise<WaitDetails>
   /** Undefined: nobody watches. */
   readonly observed?: ObservedRequest | undefined

@@ -4,9 +4,9 @@ import { around, runInside } from './call-chain.js'
 import type { Hold, HoldingClient } from './hold.js'
 
 /**
- * What a call chain is inside of. In Java the thread owns a lock; in Node the call chain does: `withLock(fn)` runs `fn` in a
- * frame with its hold, and the calls that `fn` makes find the frame. Siblings are not in each other's frames, so they
- * exclude each other.
+ * The holds that a call chain is inside of. In Java the thread owns a lock; in Node the call chain does: `withLock(fn)`
+ * runs `fn` in a frame with its hold, and the calls that `fn` makes find the frame. Siblings are not in each other's
+ * frames, so they exclude each other.
  */
 interface Frame {
   /** One hold, the members of a hold on several locks, or the holds of a scope. */

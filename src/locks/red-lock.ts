@@ -24,7 +24,8 @@ const STRAGGLER_MS = 200
  * servers with all their data, which a lock on one server and its replicas does not.
  *
  * All servers are asked at once. It is granted if a majority grants it and the result is still valid: lease − time since
- * the first command − clock drift. Otherwise whatever was granted is released on all servers. A wait repeats that.
+ * the first command − clock drift. Otherwise whatever was granted is released on all servers. A wait repeats that. The hold
+ * ends when its live members are no longer a majority: `JointLease.expireIfDue`.
  * @see Redisson `RedissonRedLock`: same locks
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
  */
@@ -59,7 +60,7 @@ export class RedLock extends BaseLock {
       const wait = {
         lockName: this.name,
         attempt: {
-          run: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
+          run: () => this.#runRound(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
           undo: releaseLate,
         },
         isTransient: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
@@ -102,7 +103,7 @@ export class RedLock extends BaseLock {
   }
 
   /** One round, decided as soon as a majority has granted it or no longer can. */
-  #askAll(terms: Request['terms'], leftMs: number): Promise<Outcome<Hold>> {
+  #runRound(terms: Request['terms'], leftMs: number): Promise<Outcome<Hold>> {
     return new Promise((resolve, reject) => new Vote(this, this.#locks, this.#needed, terms, leftMs, resolve, reject))
   }
 }
@@ -149,10 +150,10 @@ class Vote {
     this.#cancelLimit = this.#limit(limitMs, limitMs, false)
     // Reports of the hold and its longest duration are those of the joint hold.
     const own = { ...terms, maxHoldMs: undefined, warnAfterMs: undefined }
-    for (const [index, lock] of locks.entries()) void this.#ask(index, lock, own, startedAt)
+    for (const [index, lock] of locks.entries()) void this.#requestAt(index, lock, own, startedAt)
   }
 
-  async #ask(index: number, lock: Lock, terms: Request['terms'], startedAt: number): Promise<void> {
+  async #requestAt(index: number, lock: Lock, terms: Request['terms'], startedAt: number): Promise<void> {
     try {
       const hold = await lock.acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
       if (hold) this.#add(hold)

@@ -1,4 +1,5 @@
 // The commands that release a lock, also in the background.
+import { AsyncResource } from 'node:async_hooks'
 import type { LateCopies } from '../delivery/late-copies.js'
 import { toInteger } from '../delivery/replies.js'
 import type { ScriptCall } from '../lua/script.js'
@@ -6,13 +7,15 @@ import type { WaitQueue } from '../waiting/wait-queue.js'
 import { publishRefused } from '../warnings.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
+import type { Hold } from './hold.js'
 import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
+import { endIsObserved, holdEnded } from './reporting/observation.js'
 
 /** How long the release that follows the last copy may take, ms. */
 const LAST_RELEASE_MS = 1_000
 
-/** What is released. */
+/** A lease to release. */
 interface Releasable {
   readonly context: Context
   readonly kind: LockKind
@@ -21,14 +24,14 @@ interface Releasable {
   readonly holder: string
   readonly handOffs: number
   readonly owner: Owner
-  /** Of the owner. */
+  /** The owner's field in Redis. */
   readonly field: string
   readonly copies: LateCopies
   releaseInBackground(): void
 }
 
-/** What became of a release. */
-export interface Released {
+/** The outcome of a release. */
+interface Released {
   /** How many subscribers were notified; -1: Redis refused to publish; null: Redis does not know the holder. */
   readonly receivers: number | null
   /** Whether a copy of the command may have run before the one that got a reply: then null proves nothing. */
@@ -37,24 +40,111 @@ export interface Released {
 }
 
 /**
- * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over.
- * @param queue  the callers of this client that wait for it
- * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background
- * @throws {WrongTypeError} something else was written to the key: the lock is gone
+ * Ends the last hold of a lease in Redis, after the lease has ended it.
+ * @param leasedUntil  until when Redis was certain to keep the lease, on the clock
+ * @param queue  the callers of this client that wait for the lock
+ * @param onGone  called if the lock was lost before; rejects with the loss
+ * @throws as `release` fails
  */
-export async function release(lease: Releasable, queue: WaitQueue | undefined): Promise<Released> {
-  const { context, kind, key, name, holder, handOffs } = lease
-  const { scripts, backgroundRetries, commandTimeoutMs } = context
+export function releaseLast(
+  lease: Releasable,
+  hold: Hold,
+  leasedUntil: number,
+  queue: WaitQueue | undefined,
+  onGone: () => Promise<never>,
+): Promise<void> {
+  const { context } = lease
+  const { clock } = context
+  return new Promise((resolve, reject) => {
+    const done = (released: Released): void => {
+      // If only the release came too late, the critical section was over in time.
+      if (released.receivers === null && !released.mayHaveRunBefore && clock.now() < leasedUntil) {
+        resolve(onGone())
+        return
+      }
+      holdEnded(hold, 'released')
+      if (settleRelease(lease, released, queue)) clock.afterPoll(resolve)
+      else resolve()
+    }
+    const failed = (error: unknown): void => {
+      holdEnded(hold, 'released') // it is not known to have been lost
+      reject(error)
+    }
+    // Whoever observes the end of a hold does so in the context of the call that ended it.
+    if (endIsObserved(context)) release(lease, queue, AsyncResource.bind(done), AsyncResource.bind(failed))
+    else release(lease, queue, done, failed)
+  })
+}
+
+/**
+ * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over. Calls `done` or `failed`
+ * once, in any asynchronous context.
+ * @param queue  the callers of this client that wait for it
+ * @param failed  called with an OutcomeUnknownError if Redis did not answer: the release is repeated in the background; or with
+ *   a WrongTypeError if something else was written to the key: the lock is gone
+ */
+function release(
+  lease: Releasable,
+  queue: WaitQueue | undefined,
+  done: (released: Released) => void,
+  failed: (error: unknown) => void,
+): void {
+  const { context, kind, key, holder, handOffs } = lease
+  const { scripts, clock } = context
+  const withTurnQueue = context.turnQueues.of(kind)?.release(key, holder, queue?.ticketForRelease(handOffs > 0))
+  const call = withTurnQueue ?? kind.release(key, holder)
   const { reconnects } = scripts
+  const sentAt = clock.now()
+  const again = (error: unknown): void => {
+    releaseAgain(lease, withTurnQueue, sentAt, reconnects, error).then(done, failed)
+  }
+  const onReply = (reply: unknown): void => {
+    let receivers: number | null
+    try {
+      receivers = toInteger(reply)
+    } catch (error) {
+      again(error)
+      return
+    }
+    if (receivers === -1) context.emit('warning', publishRefused(lease.name))
+    const mayHaveRunBefore = scripts.reconnects !== reconnects
+    done({ receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined })
+  }
+  scripts.submit({ call, resolve: onReply, reject: again })
+}
+
+/**
+ * The first release failed.
+ * @param withTurnQueue  the call that failed, if it used the turn queue
+ * @param sentAt  when it was sent, on the clock
+ * @param reconnects  of the connection before
+ * @throws as `release` fails
+ */
+async function releaseAgain(
+  lease: Releasable,
+  withTurnQueue: ScriptCall | undefined,
+  sentAt: number,
+  reconnects: number,
+  error: unknown,
+): Promise<Released> {
+  const { context, kind, key, name, holder } = lease
+  const { scripts, backgroundRetries, commandTimeoutMs, clock } = context
+  const leftMs = sentAt + commandTimeoutMs - clock.now()
+  let isFirst = true
   let failures = 0
-  const run = (call: ScriptCall): Promise<number | null> =>
-    backgroundRetries.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
+  const run = (call: ScriptCall): Promise<number | null> => {
+    const send = (): Promise<unknown> => {
+      if (!isFirst) return scripts.run(call)
+      isFirst = false
+      return Promise.reject(error)
+    }
+    return backgroundRetries.retryUntilReply(send, leftMs, () => failures++)
+  }
   const withoutTurnQueue = (): ScriptCall => {
     failures = 0 // a refused command did not run
     return kind.release(key, holder)
   }
   try {
-    const withTurnQueue = context.turnQueues.of(kind)?.release(key, holder, queue?.ticketForRelease(handOffs > 0))
     const receivers = await context.turnQueues.run(withTurnQueue, withoutTurnQueue, run)
     if (receivers === -1) context.emit('warning', publishRefused(name))
     const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
@@ -70,7 +160,7 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
  * @returns whether another client has been notified of its turn. Those of this process read that in the same poll of the
  *   event loop, and would always be later than a caller that takes the lock again at once
  */
-export function settleRelease(
+function settleRelease(
   lease: Releasable,
   { receivers, mayHaveRunBefore, usesTurnQueue }: Released,
   queue: WaitQueue | undefined,
@@ -99,7 +189,7 @@ export async function releaseOne(
   return await replying.then((reply) => toInteger(reply) === 1).catch(() => undefined)
 }
 
-/** What is released in the background. */
+/** A lease to release in the background. */
 interface Abandoned extends Pick<Releasable, 'context' | 'kind' | 'key' | 'holder' | 'copies'> {
   /** When the last lease that was requested ends, on the clock. */
   readonly leaseEndsAt: number

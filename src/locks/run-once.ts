@@ -1,4 +1,4 @@
-// What changes somebody else's lock runs once, and not after its caller has left.
+// Runs a change of somebody else's lock once, and not after its caller has left.
 import type { ScriptCall } from '../lua/script.js'
 import { once } from '../lua/variants.js'
 import type { Named } from '../wire/names.js'
@@ -21,7 +21,7 @@ export async function runOnce(context: Context, lock: Named, title: string, call
   const send = (timeoutMs?: number): Promise<number> =>
     idempotencyKeys.send(operation, (opened) => once(call, opened), timeoutMs)
   try {
-    const reply = await backgroundRetries.retryUntilAnswered(send, commandTimeoutMs, () => {})
+    const reply = await backgroundRetries.retryUntilReply(send, commandTimeoutMs, () => {})
     return reply === NIL ? null : reply
   } catch (error) {
     throw await asLockError(context, lock, title, error)

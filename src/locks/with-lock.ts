@@ -14,12 +14,14 @@ import { runObserved } from './reporting/observation.js'
  * 2. A loss of the lock, after `fn` succeeded: another owner may have been inside meanwhile.
  * 3. None, if only the reply to the release is missing: `fn` had the lock to its end, and the release continues in the
  *    background. That is a `warning`, and so is what `onRelease` throws.
+ *
+ * With `release: 'background'` nothing waits for the reply to the release, so that neither 2 nor 3 can come from it.
  */
 export async function runWithLock<T, H extends Hold>(
   context: Context,
   lockName: string,
   hold: H,
-  { onAcquire, onRelease }: WithLockOptions<H>,
+  { onAcquire, onRelease, release }: WithLockOptions<H>,
   fn: LockedCallback<T, H>,
 ): Promise<T> {
   let value: T
@@ -32,11 +34,14 @@ export async function runWithLock<T, H extends Hold>(
     value = await runObserved(hold, () => runWithHold(hold, () => fn(hold)))
     refuseUnread(value, lockName)
   } catch (error) {
-    await hold.unlock().catch((cause: unknown) => {
-      if (!(cause instanceof LeaseLostError)) context.emit('warning', releaseFailed(lockName, cause))
-    })
-    await released()
+    const releasing = unlockQuietly((cause) => releaseFailed(lockName, cause))
+    if (release !== 'background') await releasing
     throw withRunTime(error)
+  }
+  // A loss that is known already is an error all the same.
+  if (release === 'background' && hold.isLive) {
+    void unlockQuietly(toError)
+    return value
   }
   try {
     await hold.unlock()
@@ -47,8 +52,16 @@ export async function runWithLock<T, H extends Hold>(
     }
     context.emit('warning', error)
   }
-  await released()
+  if (onRelease) await released()
   return value
+
+  /** A loss was emitted as `lost`; anything else is a warning. */
+  async function unlockQuietly(warningOf: (error: unknown) => Error): Promise<void> {
+    await hold.unlock().catch((error: unknown) => {
+      if (!(error instanceof LeaseLostError)) context.emit('warning', warningOf(error))
+    })
+    await released()
+  }
 
   async function released(): Promise<void> {
     try {

@@ -85,7 +85,7 @@ if arrivedAt > sentAt + limitMs or arrivedAt < sentAt - 1000 then
 end
 `
 
-/** What a script replies that arrived too late, before the time. */
+/** First word of the reply of a script that arrived too late; the time follows. */
 export const TOO_LATE = 'TOOLATE'
 
 /** By how much a command may seem to arrive before it was sent, ms. */

@@ -7,7 +7,7 @@ import type { Hold } from '../locks/hold.js'
 import { KINDS, NAMED_KIND_IDS, type NamedKindId } from '../locks/kinds/table.js'
 import { HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/options.js'
 import { shared } from '../util/shared.js'
-import { checkLabel, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
+import { checkLabel, checkOptionalDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 import { lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
 
@@ -22,7 +22,7 @@ export interface LockedOptions<Busy extends OnBusy = OnBusy> extends HoldOptions
   /** Longest wait, ms, from the call; 0 tries once. Absent: no limit if `onBusy` is `throw`, else 0. */
   waitTimeMs?: number | undefined
   /**
-   * What to do when the wait has ended without the lock: `throw` a `WaitTimeoutError` (default), `skip` the method and
+   * The reaction to a wait that ended without the lock: `throw` a `WaitTimeoutError` (default), `skip` the method and
    * return undefined, or call a function and return its result.
    */
   onBusy?: Busy | undefined
@@ -40,7 +40,7 @@ const LOCKED_OPTIONS = { ...HOLD_OPTIONS, kind: 1, waitTimeMs: 1, onBusy: 1, atL
 
 /** The arguments that a function requires. */
 type Needs<F> = F extends (...args: infer A) => unknown ? [...A, ...unknown[]] : unknown[]
-/** What the method returns if it did not run. */
+/** The result of the method if it did not run. */
 type Instead<Busy> = Busy extends 'skip' ? undefined : Busy extends (...args: never[]) => infer V ? Awaited<V> : never
 
 /** For a method whose promise may also resolve to what is returned if it did not run. */
@@ -140,8 +140,8 @@ function checkOptions(options: LockedOptions, where: string, label: string): Ter
   }
   checkLabel(own.label, where)
   for (const [path, value, least] of [
-    ['leaseTimeMs', own.leaseTimeMs, LEAST_LEASE_MS],
-    ['atLeastMs', own.atLeastMs, LEAST_LEASE_MS],
+    ['leaseTimeMs', own.leaseTimeMs, MIN_LEASE_MS],
+    ['atLeastMs', own.atLeastMs, MIN_LEASE_MS],
     ['waitTimeMs', own.waitTimeMs, 0],
     ['maxHoldMs', own.maxHoldMs, 1],
     ['warnAfterMs', own.warnAfterMs, 1],

@@ -135,7 +135,7 @@ async function open(target: string | HoldfastOptions, name: string | undefined):
   return new OpenedClient(client, drainMs)
 }
 
-/** What no caller learns of, or learns of too late for whoever operates the application. */
+/** Logs the events that no caller sees, or sees too late for the operator of the application. */
 function logEvents(client: Client, logger: Logger): void {
   client.on('lost', ({ error }) => logger.error(error.message))
   client.on('warning', ({ message }) => logger.warn(message))

@@ -1,7 +1,7 @@
 // Opens when its count reaches 0.
 import { isRetryable, toInteger } from '../delivery/replies.js'
 import type { Context } from '../locks/context.js'
-import { ask, asLockError } from '../locks/inspection.js'
+import { asLockError, runScript } from '../locks/inspection.js'
 import { checkWait } from '../locks/options.js'
 import { LongWait } from '../locks/reporting/long-wait.js'
 import { waitBegan } from '../locks/reporting/waiting-calls.js'
@@ -129,7 +129,7 @@ export class CountDownLatch {
    * @see Redisson `RCountDownLatch.getCount`
    */
   async getCount(): Promise<number> {
-    return (await ask(this.#context, this, 'getCount', latchInspect(this.key), toInteger)) ?? 0
+    return (await runScript(this.#context, this, 'getCount', latchInspect(this.key), toInteger)) ?? 0
   }
 
   /**
@@ -146,8 +146,8 @@ export class CountDownLatch {
     const { name } = this
     const context = this.#context
     const own = ownOptions(options, { waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }, name)
-    const { waitTimeMs: asked = context.waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, own)
-    const waitTimeMs = asked ?? Number.POSITIVE_INFINITY
+    const { waitTimeMs: wanted = context.waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, own)
+    const waitTimeMs = wanted ?? Number.POSITIVE_INFINITY
     context.assertOpen(name)
     signal?.throwIfAborted()
     if (waitTimeMs === 0) return (await this.getCount()) === 0

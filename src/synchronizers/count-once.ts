@@ -28,7 +28,7 @@ export async function countOnce(
   const send = (timeoutMs?: number): Promise<number> => idempotencyKeys.send(operation, callOf, timeoutMs)
   let isInDoubt = false
   try {
-    const reply = await backgroundRetries.retryUntilAnswered(send, commandTimeoutMs, (error) => {
+    const reply = await backgroundRetries.retryUntilReply(send, commandTimeoutMs, (error) => {
       isInDoubt ||= mayHaveRun(error)
     })
     idempotencyKeys.close(operation)

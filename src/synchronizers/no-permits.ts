@@ -11,7 +11,7 @@ const DOES_NOT_EXIST = 'it does not exist, so it has no permits: create it with 
 /** Why a semaphore grants nothing. Nothing known: its permits are all in use, or Redis did not say. */
 export async function whyNoPermits({ scripts }: Context, key: string): Promise<WaitDetails> {
   try {
-    const count = await scripts.ask(['EXISTS', key], key, ASK_MS)
+    const count = await scripts.command(['EXISTS', key], key, ASK_MS)
     return Number(count) === 0 ? { ...NOT_KNOWN, heldBy: DOES_NOT_EXIST } : NOT_KNOWN
   } catch {
     return NOT_KNOWN

@@ -1,7 +1,7 @@
-// Permits with leases.
+// Permits with leases. What one call took is a lease of permit-kind.ts.
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError } from '../errors.js'
-import { ask } from '../locks/inspection.js'
+import { runScript } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
 import {
   HOLD_OPTIONS,
@@ -20,7 +20,7 @@ import {
   semaphoreDelete,
   semaphoreSetPermits,
 } from '../lua/generated.js'
-import { checkCount, checkDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
+import { checkCount, checkDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
 import { publishRefused } from '../warnings.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
@@ -35,13 +35,15 @@ export interface PermitOptions extends HoldOptions {
   signal?: AbortSignal | undefined
 }
 
-export interface WithPermitOptions extends PermitOptions, Pick<WithLockOptions<Permit>, 'onAcquire' | 'onRelease'> {}
+export interface WithPermitOptions
+  extends PermitOptions,
+    Pick<WithLockOptions<Permit>, 'release' | 'onAcquire' | 'onRelease'> {}
 
 const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
-const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
+const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, release: 1, onAcquire: 1, onRelease: 1 }
 /** One script call acquires them all. */
 const MAX_PERMITS = 1_000
-/** In upper case, too, as Redisson accepts it. */
+/** Also in upper case, as Redisson accepts it. */
 const PERMIT_ID = /^[\da-f]{32}$/i
 
 /**
@@ -205,7 +207,7 @@ export class PermitExpirableSemaphore {
     const context = this.#context
     if (!this.#mayBeHeld(permitId)) return false
     const call = permitRelease(key, permitLeases(key), semaphoreChannel(key), [permitId])
-    const receivers = await ask(context, this, 'release', call, toInteger)
+    const receivers = await runScript(context, this, 'release', call, toInteger)
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== null
   }
@@ -221,14 +223,14 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.updateLeaseTime`
    */
   async updateLeaseTime(permitId: string, leaseTimeMs: number): Promise<boolean> {
-    checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, this.name)
+    checkDuration('leaseTimeMs', leaseTimeMs, MIN_LEASE_MS, this.name)
     if (!this.#mayBeHeld(permitId)) return false
     const call = permitUpdateLease(permitLeases(this.key), permitId, leaseTimeMs)
     return (await runOnce(this.#context, this, 'updateLeaseTime', call)) === 1
   }
 
   /**
-   * What is left of the lease of a permit, ms; Infinity if it never ends, as only permits of Redisson can.
+   * The remaining lease of a permit, ms; Infinity if it never ends, as only permits of Redisson can.
    * @throws {NotHeldError} nobody holds it: it was released, its lease has ended, or this is not the id of a permit
    * @throws {OutcomeUnknownError} Redis did not reply
    * @throws {ConfigError} the id is not a string
@@ -331,7 +333,7 @@ export class PermitExpirableSemaphore {
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {
     const { key } = this
     const call = permitInspect(key, permitLeases(key), semaphoreChannel(key), ids)
-    return await ask(this.#context, this, operation, call, (reply) =>
+    return await runScript(this.#context, this, operation, call, (reply) =>
       toArray(reply).map((word) => toInteger(word) ?? 0),
     )
   }

@@ -9,7 +9,7 @@ import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { SETTLE_MS } from './count-once.js'
 
-/** What runs with permits of one generation of the semaphore. */
+/** A section that runs with permits of one generation of the semaphore. */
 export interface PermitSection extends Section {
   generation: number
 }

@@ -3,7 +3,7 @@ import { toInteger } from '../delivery/replies.js'
 import { ClientClosedError, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
-import { ask, asLockError } from '../locks/inspection.js'
+import { asLockError, runScript } from '../locks/inspection.js'
 import { checkWait, type MaybeRan } from '../locks/options.js'
 import { LongWait } from '../locks/reporting/long-wait.js'
 import { waitBegan } from '../locks/reporting/waiting-calls.js'
@@ -214,7 +214,7 @@ export class Semaphore {
    */
   async availablePermits(): Promise<number> {
     const call = semaphoreInspect(this.key)
-    return (await ask(this.#context, this, 'availablePermits', call, toInteger)) ?? 0
+    return (await runScript(this.#context, this, 'availablePermits', call, toInteger)) ?? 0
   }
 
   /**
@@ -303,7 +303,7 @@ export class Semaphore {
     }
     const section = {
       generation: 0,
-      giveUp: (): void => {
+      end: (): void => {
         abort.abort(new ClientClosedError(this.name))
         void release()
       },

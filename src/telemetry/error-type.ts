@@ -1,7 +1,7 @@
 // The error.type of an error.
 import type { HoldfastChannels } from '../locks/reporting/observation.js'
 
-/** What OpenTelemetry calls an error that has no type of its own. */
+/** OpenTelemetry's name for an error that has no type of its own. */
 const OTHER = '_OTHER'
 
 /** The `error.type` of a request that was missed. */

@@ -1,5 +1,5 @@
 /**
- * What is measured, once for all exporters. Only two durations are recorded as they happen; everything else is a number in
+ * The metrics, once for all exporters. Only two durations are recorded as they happen; everything else is a number in
  * memory that is read when metrics are collected. No attribute has a lock's name, holder or label: each value would be a
  * series of its own.
  */
@@ -16,12 +16,12 @@ export interface Metric {
   readonly unit: string
   readonly description: string
   readonly attributes: readonly string[]
-  /** Of a histogram. */
+  /** The bucket boundaries of a histogram. */
   readonly buckets?: readonly number[]
 }
 
 const KIND = 'holdfast.lock.kind'
-/** Of every metric with a kind, if there is `groupOf`. */
+/** Attribute of every metric that has a kind, if there is `groupOf`. */
 export const GROUP = 'holdfast.lock.group'
 const PATH = 'holdfast.acquire.path'
 const END = 'holdfast.hold.end'
@@ -151,7 +151,7 @@ export class Metrics {
   readonly #renewals = new Tally(RESULT)
   readonly #failures = new Tally(ERROR)
   readonly #warnings = new Tally(CODE)
-  #leastMarginMs = Number.POSITIVE_INFINITY
+  #minMarginMs = Number.POSITIVE_INFINITY
   #worstDelayMs = Number.NEGATIVE_INFINITY
 
   /** @param now  the clock for the ages of holds and waits, ms */
@@ -185,7 +185,7 @@ export class Metrics {
       },
       'holdfast:renew': ({ result, marginMs, delayMs }) => {
         this.#renewals.of(result).value++
-        if (result === 'renewed') this.#leastMarginMs = Math.min(this.#leastMarginMs, marginMs)
+        if (result === 'renewed') this.#minMarginMs = Math.min(this.#minMarginMs, marginMs)
         this.#worstDelayMs = Math.max(this.#worstDelayMs, delayMs)
       },
       'holdfast:warning': ({ warning }) => {
@@ -212,9 +212,9 @@ export class Metrics {
     commandFailures: () => this.#failures.samples,
     warnings: () => this.#warnings.samples,
     margin: () => {
-      const leastMs = this.#leastMarginMs
-      this.#leastMarginMs = Number.POSITIVE_INFINITY
-      return inSeconds(leastMs)
+      const minMs = this.#minMarginMs
+      this.#minMarginMs = Number.POSITIVE_INFINITY
+      return inSeconds(minMs)
     },
     watchdogDelay: () => {
       const worstMs = this.#worstDelayMs

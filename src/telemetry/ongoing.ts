@@ -1,4 +1,4 @@
-// What has begun and not ended: how many, since when.
+// Counts what has begun and not ended, with the start of the oldest.
 import { type Sample, Tally } from './tally.js'
 
 interface Entry {
@@ -9,7 +9,7 @@ interface Entry {
   next: Entry | undefined
 }
 
-/** What has begun and not ended: how many, and since when. A list in the order of time, from which any entry can leave. */
+/** Counts what has begun and not ended, and knows when the oldest began. A list by start from which any entry can leave. */
 export class Ongoing {
   readonly tally: Tally
   #first: Entry | undefined

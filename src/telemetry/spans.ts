@@ -73,7 +73,7 @@ function acquired(tracer: Tracer, request: Request): Span {
 /** To the span of somebody whom the call waited for, if its client has told which one that is. */
 function linkTo({ holder, status, trace: traceId, span: spanId }: KnownHolder): Link[] {
   if (traceId === undefined || spanId === undefined) return []
-  // Only spans that are recorded are told. A holder with a status is in this process.
+  // Only recorded spans are reported. A holder with a status is in this process.
   const context = { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: status === undefined }
   return [{ context, attributes: { 'holdfast.holder': holder } }]
 }

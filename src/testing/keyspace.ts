@@ -84,7 +84,7 @@ export class Keyspace {
     return [...this.#keys.keys()].filter((key) => this.#find(key))
   }
 
-  /** What is at a key; undefined if there is nothing. */
+  /** The content of a key; undefined if it does not exist. */
   content(key: string): Readonly<Key> | undefined {
     return this.#find(key)
   }

@@ -4,7 +4,7 @@
 export type Value = undefined | boolean | number | string | Table | LuaFunction
 export type LuaFunction = (...args: never[]) => Value[]
 
-/** What a script calls. */
+/** The commands that a script calls. */
 export interface Redis {
   /** @throws {LuaError} the command failed */
   call(command: string, ...args: Value[]): Value
@@ -24,7 +24,7 @@ export class LuaError extends Error {
 }
 
 export class Table {
-  /** What is at 1, 2, 3 … without a gap. */
+  /** The values at 1, 2, 3 … without a gap. */
   readonly list: Value[]
   readonly #others = new Map<Value, Value>()
 

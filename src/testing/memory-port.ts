@@ -5,13 +5,13 @@ import type { Clock } from '../util/clock.js'
 import { ReplyError } from './keyspace.js'
 import { knownScript, type MemoryRedis, sha1Of } from './memory-redis.js'
 
-/** What goes wrong with one command, or one message. */
+/** A fault of one command, or one message. */
 export interface Fault {
   /** How long the request takes to Redis, ms. */
   readonly requestMs?: number | undefined
   /** How long the reply takes back, ms. */
   readonly replyMs?: number | undefined
-  /** What never arrives: the promise stays pending forever. */
+  /** The part that never arrives: the promise stays pending forever. */
   readonly lost?: 'request' | 'reply' | undefined
   /** The Redis client gives up with this error after `replyMs`; unless the request is lost, it arrives all the same. */
   readonly failsWith?: string | undefined
@@ -21,7 +21,7 @@ export interface Fault {
   readonly resentMs?: number | undefined
 }
 
-/** What went over the wire. */
+/** A command or message that went over the wire. */
 export interface Sent {
   /** The name of the script, such as `lock/acquire`; a command such as SUBSCRIBE, UNSUBSCRIBE; or `message`. */
   readonly name: string
@@ -34,7 +34,7 @@ export interface Sent {
 }
 
 type Call = Pick<Sent, 'name' | 'keys' | 'args'>
-/** What a connection leads to. `execute` may return a promise of the reply. */
+/** The server of a connection. `execute` may return a promise of the reply. */
 export type Server = Pick<MemoryRedis, 'execute' | 'connect'>
 
 /** A connection to a `MemoryRedis`, with faults. Several of them may share one. */
@@ -55,7 +55,7 @@ export class MemoryPort implements RedisPort {
   readonly #once = new Map<string, Fault[]>()
   readonly #listeners = new Map<string, (message: string) => void>()
   readonly #confirmed = new Set<string>()
-  /** Channels whose SUBSCRIBE was answered with an error. */
+  /** Channels whose SUBSCRIBE failed with an error reply. */
   readonly #refused = new Set<string>()
   /** Messages arrive in the context of the connection, and not in that of their publisher. */
   readonly #context = new AsyncResource('HoldfastMemoryPort', { requireManualDestroy: true })
@@ -82,7 +82,7 @@ export class MemoryPort implements RedisPort {
     return this.sent.filter((sent) => name === undefined || sent.name === name).length
   }
 
-  /** What happens to the next command of this name, after those that `once` was called for before. */
+  /** Applies a fault to the next command of this name that has none yet. */
   once(name: string, fault: Fault): void {
     this.#once.set(name, [...(this.#once.get(name) ?? []), fault])
   }
@@ -239,7 +239,7 @@ function worst(faults: readonly Fault[]): Fault {
   }
 }
 
-/** What a command does, by name: those of a batch one by one. */
+/** The calls of a command, by name; those of a batch one by one. */
 function callsOf([verb = '', source = '', count, ...words]: readonly string[]): Call[] {
   const known = /^EVAL(SHA)?$/i.test(verb) ? knownScript(verb.length === 4 ? sha1Of(source) : source) : undefined
   if (!known) return [{ name: verb, keys: [], args: [source, ...(count === undefined ? [] : [count]), ...words] }]

@@ -32,7 +32,7 @@ export function knownScript(sha1: string): KnownScript | undefined {
   return known.get(sha1)
 }
 
-/** Those that publish differ in a cluster; of the others the last one counts. */
+/** The forms of a script. Only scripts that publish differ in a cluster. */
 function formsOf(script: Script): (KnownScript & { readonly sha1: string })[] {
   return [false, true].flatMap((isOnce) =>
     [false, true].flatMap((isBatch) =>
@@ -58,7 +58,7 @@ export function sha1Of(text: string): string {
  * Its time is that of the clock.
  */
 export class MemoryRedis {
-  /** What it stores, for tests that look at it or change it. Texts are strings of bytes. */
+  /** The stored values, for tests that read or change them. Texts are strings of bytes. */
   readonly keyspace: Keyspace
   readonly #receivers = new Set<Receiver>()
   /** SHA-1s of the scripts that SCRIPT FLUSH forgot, and that have not come as text since. */
@@ -166,7 +166,7 @@ export class MemoryRedis {
   })
 }
 
-/** What a script passes to a command. */
+/** The arguments that a script passes to a command. */
 function toArgument(value: Value): string {
   if (typeof value === 'string') return value
   if (typeof value === 'number') return general(value, 17)
@@ -183,7 +183,7 @@ function toValue(reply: Reply): Value {
   return status
 }
 
-/** What a script returned, as a reply. */
+/** The value that a script returned, as a reply. */
 function toReply(value: Value): Reply {
   // 64 bits, as C has it: what does not fit becomes the least of them
   if (typeof value === 'number') return Math.abs(value) < 2 ** 63 ? Math.trunc(value) + 0 : -(2 ** 63)

@@ -21,7 +21,7 @@ export interface TestRedisOptions {
   seed?: number | undefined
 }
 
-/** What Redis stores at a key. */
+/** The content of a key in Redis. */
 export interface TestKey {
   readonly key: string
   readonly type: 'string' | 'hash' | 'list' | 'zset'
@@ -29,10 +29,10 @@ export interface TestKey {
   readonly expiresInMs: number | undefined
 }
 
-/** What goes wrong between one client and Redis. */
+/** Faults between one client and Redis. */
 export interface Faults {
   /**
-   * What happens to the next operation of this name that this client sends.
+   * Applies a fault to the next operation of this name that this client sends.
    * @param operation  as in `redis.sent(client)`: `lock/acquire`, `lock/renew`, `SUBSCRIBE`; `message`: the next that arrives
    */
   next(operation: string, fault: Fault): void
@@ -115,7 +115,7 @@ export class TestRedis implements AsyncDisposable {
     return virtualTimeOf(this.#virtual)
   }
 
-  /** What goes wrong between a client and Redis. */
+  /** The faults between a client and Redis. */
   faults(client: Client): Faults {
     const port = this.#portOf(client)
     return {

@@ -8,7 +8,7 @@ const nextTurn = setImmediate
 
 interface Timer {
   readonly dueAt: number
-  /** Of two that are due at the same time the one that was armed first fires first. */
+  /** Timers that are due at the same time fire in the order in which they were armed. */
   readonly index: number
   readonly action: () => void
   readonly keepsAlive: boolean

@@ -29,7 +29,7 @@ export interface TimeSources {
   sinceBoot(): number
 }
 
-/** What the system clock waits with; replaced in unit tests. */
+/** The timers of the system clock; replaced in unit tests. */
 export interface Timers {
   setTimeout(action: () => void, ms: number): NodeJS.Timeout
   clearTimeout(timer: NodeJS.Timeout): void
@@ -37,7 +37,7 @@ export interface Timers {
 
 const TIMERS: Timers = { setTimeout, clearTimeout }
 
-/** Those of the machine. */
+/** The clocks and timers of the machine. */
 export const SYSTEM: TimeSources = {
   monotonic: monotonicNow,
   wall: () => Date.now(),

@@ -6,17 +6,21 @@
  * unlock, this took a fifth of the processor time.
  */
 
-type Indexed = Record<symbol, number>
+type Placed = Record<string, number>
 
 /** A `Set` without an order. */
 export class DenseSet<T extends object> {
   readonly #items: T[] = []
-  /** The property in which an item keeps its index. */
-  readonly #index = Symbol('index')
+  readonly #field: string
   readonly #onDeleted: (() => void) | undefined
 
-  /** @param onDeleted  called when an item was deleted */
-  constructor(onDeleted?: () => void) {
+  /**
+   * @param field  the property in which an item keeps its place. Each set has its own. It is fastest if the items are created
+   *   with it, as -1
+   * @param onDeleted  called when an item was deleted
+   */
+  constructor(field: string, onDeleted?: () => void) {
+    this.#field = field
     this.#onDeleted = onDeleted
   }
 
@@ -25,18 +29,26 @@ export class DenseSet<T extends object> {
   }
 
   has(item: T): boolean {
-    return this.#items[(item as Indexed)[this.#index] ?? -1] === item
+    const place = (item as Placed)[this.#field]
+    // Reading an array at -1 is slow.
+    return place !== undefined && place >= 0 && this.#items[place] === item
   }
 
   add(item: T): void {
-    if (!this.has(item)) this.#put(item, this.#items.length)
+    if (this.has(item)) return
+    ;(item as Placed)[this.#field] = this.#items.length
+    this.#items.push(item)
   }
 
   delete(item: T): void {
     if (!this.has(item)) return
-    const index = (item as Indexed)[this.#index] as number
+    const place = (item as Placed)[this.#field] as number
     const last = this.#items.pop() as T
-    if (last !== item) this.#put(last, index)
+    if (last !== item) {
+      this.#items[place] = last
+      ;(last as Placed)[this.#field] = place
+    }
+    ;(item as Placed)[this.#field] = -1
     this.#onDeleted?.()
   }
 
@@ -47,11 +59,6 @@ export class DenseSet<T extends object> {
   /** Iterates over a snapshot: items may be added and deleted meanwhile. */
   [Symbol.iterator](): Iterator<T> {
     return [...this.#items].values()
-  }
-
-  #put(item: T, index: number): void {
-    this.#items[index] = item
-    ;(item as Indexed)[this.#index] = index
   }
 }
 

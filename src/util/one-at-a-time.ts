@@ -3,6 +3,10 @@ export class OneAtATime {
   /** The actions that wait for the one that runs; undefined: none runs. */
   #waiting: (() => void)[] | undefined
 
+  get isIdle(): boolean {
+    return this.#waiting === undefined
+  }
+
   async run<T>(action: () => Promise<T> | T): Promise<T> {
     if (this.#waiting) await new Promise<void>((resolve) => this.#waiting?.push(resolve))
     this.#waiting ??= []

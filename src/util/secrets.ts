@@ -1,4 +1,4 @@
-/** What a server that does not know AUTH or HELLO appends to its error: the arguments it was sent, truncated. */
+/** The arguments, truncated, that a server appends to its error if it does not know AUTH or HELLO. */
 const REPEATED_WORDS = /,? with args beginning with.*/s
 
 /**

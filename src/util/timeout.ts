@@ -13,13 +13,13 @@ export async function within<T>(
   signal?: AbortSignal,
   clock: Pick<Clock, 'after'> = threadClock,
 ): Promise<T> {
-  let giveUp: (reason: unknown) => void = () => {}
+  let fail: (reason: unknown) => void = () => {}
   const limit = new Promise<never>((_, reject) => {
-    giveUp = reject
+    fail = reject
   })
-  const cancelTimer = clock.after(ms, () => giveUp(new Error(`no reply within ${Math.round(ms)} ms`)))
-  const stopListening = signal && onAbort(signal, () => giveUp(signal.reason))
-  if (signal?.aborted) giveUp(signal.reason)
+  const cancelTimer = clock.after(ms, () => fail(new Error(`no reply within ${Math.round(ms)} ms`)))
+  const stopListening = signal && onAbort(signal, () => fail(signal.reason))
+  if (signal?.aborted) fail(signal.reason)
   try {
     return await Promise.race([promise, limit])
   } finally {

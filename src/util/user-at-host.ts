@@ -1,7 +1,7 @@
-// Who runs this process, for the audit.
+// The user and host of this process, for the audit.
 import { hostname, userInfo } from 'node:os'
 
-/** Who runs this process, for an audit: `alice@build-7`, or the host alone. */
+/** The user and host of this process, for the audit: `alice@build-7`, or the host alone. */
 export function userAtHost(): string {
   try {
     return `${userInfo().username}@${hostname()}`

@@ -5,7 +5,7 @@ import { ConfigError } from '../errors.js'
 export const MAX_DURATION_MS = 100 * 365 * 24 * 60 * 60 * 1000
 
 /** A shorter lease would be used up by the margin for clocks and one round trip. */
-export const LEAST_LEASE_MS = 10
+export const MIN_LEASE_MS = 10
 
 /** Redis itself accepts 512 MB. */
 const MAX_NAME_BYTES = 1024 * 1024
@@ -117,6 +117,12 @@ export function checkFunction(path: string, value: unknown, lockName: string): v
 export function checkLabel(label: unknown, lockName: string): string | undefined {
   if (label === undefined || typeof label === 'string') return label
   throw new ConfigError('label', label, 'a string', { lockName })
+}
+
+/** One of these texts, or undefined. */
+export function checkOneOf(path: string, value: unknown, allowed: readonly string[], lockName: string): void {
+  if (value === undefined || allowed.includes(value as string)) return
+  throw new ConfigError(path, value, allowed.map((one) => `'${one}'`).join(' or '), { lockName })
 }
 
 /** The largest `int` of Java. */

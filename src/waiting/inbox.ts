@@ -59,13 +59,13 @@ export class Inbox {
     return this.#listeners.size > 0
   }
 
-  /** Subscribes until `letGo`, also without tickets. */
+  /** Subscribes until `release`, also without tickets. */
   keepOpen(): void {
     this.#isKeptOpen = true
     this.#subscribe()
   }
 
-  letGo(): void {
+  release(): void {
     this.#isKeptOpen = false
     this.#leaveIfUnused()
   }

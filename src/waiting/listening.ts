@@ -8,7 +8,7 @@ const POLL_MS = 5_000
 /** The same while it is another client's turn, ms: the delay if that client has died. */
 export const OTHERS_TURN_MS = 1_000
 /** How long a queue stays subscribed after its last waiter has left, ms: often the next one comes soon. */
-export const LINGER_MS = 500
+export const IDLE_MS = 500
 
 /** The subscription to a lock's channel. */
 export type LockSubscription = Omit<Subscription, 'isRefused'>
@@ -16,7 +16,7 @@ export type LockSubscription = Omit<Subscription, 'isRefused'>
 /**
  * How the head of a wait queue learns that it should try again: by the lock's channel, by its turn, or by polling.
  *
- * If there is a turn queue, the client receives its turns on its inbox. It subscribes to the lock's channel, too, while the
+ * If there is a turn queue, the client receives its turns on its inbox. It also subscribes to the lock's channel while the
  * holder may be a thread of Redisson, whose release notifies no inbox.
  */
 export class Listening {
@@ -45,7 +45,7 @@ export class Listening {
     return this.#turns?.isAllowed ? this.#turns : undefined
   }
 
-  /** Whether the client is subscribed to whatever announces a release, so that it misses none. */
+  /** Whether the client is subscribed, so that it misses no release. */
   get isLive(): boolean {
     const { turns } = this
     if (!turns) return this.#subscription?.isLive ?? false
@@ -57,7 +57,7 @@ export class Listening {
     return this.#subscription !== undefined
   }
 
-  /** How many receivers of a message on the lock's channel are this queue. */
+  /** How many subscribers of the lock's channel this queue is. */
   get ownReceivers(): number {
     return this.#subscription?.ownReceivers ?? 0
   }
@@ -89,7 +89,7 @@ export class Listening {
     // them on behalf of all; not at once, as usually its turn comes soon.
     const mayMissRelease = request !== undefined && !place
     if (!turns || mayMissRelease || (isFirst && request?.isPoll)) {
-      this.#subscribedUntil = now + LINGER_MS
+      this.#subscribedUntil = now + IDLE_MS
       this.#subscription ??= this.#subscribe()
     } else if (isFirst) {
       if (!this.#subscription) this.pollSoon()

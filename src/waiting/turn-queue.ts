@@ -4,7 +4,7 @@ import type { Inbox, Ticket, TurnMessage } from './inbox.js'
 /** A client's ticket, as a release or a request passes it to Redis. */
 export interface TurnTicket {
   readonly ticket: string
-  /** Whether callers of the client go on waiting under the ticket after this command. */
+  /** Whether callers of the client continue to wait under the ticket after this command. */
   readonly staysQueued: boolean
 }
 
@@ -20,15 +20,15 @@ export interface TurnRequest extends TurnTicket {
  */
 export class TurnQueue {
   readonly #inbox: Inbox
-  readonly #giveUpPlace: (ticket: string) => void
+  readonly #leaveTurnQueue: (ticket: string) => void
   readonly #onMessage: (message: TurnMessage) => void
   #ticket: Ticket | undefined
   /** Whether Redis has the ticket, or has given it the turn, as far as this client knows. */
   #isQueued = false
 
-  constructor(inbox: Inbox, giveUpPlace: (ticket: string) => void, onMessage: (message: TurnMessage) => void) {
+  constructor(inbox: Inbox, leaveTurnQueue: (ticket: string) => void, onMessage: (message: TurnMessage) => void) {
     this.#inbox = inbox
-    this.#giveUpPlace = giveUpPlace
+    this.#leaveTurnQueue = leaveTurnQueue
     this.#onMessage = onMessage
   }
 
@@ -76,16 +76,16 @@ export class TurnQueue {
     return this.#isQueued ? this.#ticket?.id : undefined
   }
 
-  /** The next release gives up the place. @returns the ticket, if Redis has it */
+  /** The next release also leaves the queue. @returns the ticket, if Redis has it */
   leaveWithRelease(): string | undefined {
     const ticket = this.queuedTicket
     this.#isQueued = false
     return ticket
   }
 
-  /** Gives up the place, and passes the turn on if it is this client's. */
+  /** Leaves the queue, and passes the turn on if it is this client's. */
   leave(): void {
-    if (this.#ticket && this.#isQueued) this.#giveUpPlace(this.#ticket.id)
+    if (this.#ticket && this.#isQueued) this.#leaveTurnQueue(this.#ticket.id)
     this.#isQueued = false
   }
 
@@ -96,7 +96,7 @@ export class TurnQueue {
   }
 
   #receive(message: TurnMessage): void {
-    if (message === 'turn') this.#isQueued = true // even if it has given up its place: Redis may not know
+    if (message === 'turn') this.#isQueued = true // even if it has left the queue: Redis may not know
     this.#onMessage(message)
   }
 }

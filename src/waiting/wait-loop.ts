@@ -6,7 +6,7 @@ import type { TurnRequest } from './turn-queue.js'
 import type { Refusal, WaitQueue, WaitQueues, WakeUpSource } from './wait-queue.js'
 import { type Caller, Waiter } from './waiter.js'
 
-/** What became of one attempt. */
+/** The outcome of one attempt. */
 export type Outcome<T> =
   | { readonly is: 'granted'; readonly value: T; readonly leaseMs: number }
   | ({
@@ -37,6 +37,21 @@ export interface Attempt<T> {
   undo(left: readonly Outcome<T>[]): void
 }
 
+/** An attempt that can also be made without a promise. */
+export interface DirectAttempt<T> extends Attempt<T> {
+  /** As `run`, without a turn. Calls `done` or `failed` once, in any asynchronous context. */
+  start(caller: Caller, done: (outcome: Outcome<T>) => void, failed: (error: unknown) => void): void
+}
+
+/**
+ * A wait that did not end with its first attempt. It goes on where its caller is, so that whatever happens from then on does
+ * so in the asynchronous context of the caller.
+ */
+export class Unfinished<T> {
+  /** @param goOn  resolves and rejects as `waitFor` */
+  constructor(readonly goOn: () => Promise<T | undefined>) {}
+}
+
 export interface Wait<T> extends WakeUpSource {
   readonly lockName: string
   readonly attempt: Attempt<T>
@@ -48,6 +63,8 @@ export interface Wait<T> extends WakeUpSource {
   readonly onRefused?: (() => void) | undefined
   /** Called when the wait time has ended, while the caller is still queued. */
   readonly onTimeOver?: (() => void) | undefined
+  /** Called when it has ended, in whatever way. */
+  readonly onEnd?: (() => void) | undefined
   /** The wait queue of this client to join: that of the callers who want the same. */
   readonly queue: PropertyKey
   /** How long to sleep before the next attempt, ms, for a wait that cannot rely on messages. */
@@ -57,6 +74,13 @@ export interface Wait<T> extends WakeUpSource {
   /** On the clock; Infinity: no limit. */
   readonly deadlineAt: number
   readonly signal: AbortSignal | undefined
+}
+
+/** A wait whose first attempt may be made without a queue: see `askFirst`. */
+export interface DirectWait<T, A extends Attempt<T> = DirectAttempt<T>> extends Wait<T> {
+  readonly attempt: A
+  /** Whatever is left of the wait goes through this. */
+  finish(waiting: Promise<T | undefined>): Promise<T | undefined>
 }
 
 export interface WaitTools {
@@ -70,7 +94,7 @@ const POLL_MS = 5_000
 /** The same while the client is not subscribed: it is still connecting, or an ACL forbids the channel. */
 const UNSUBSCRIBED_POLL_MS = 250
 /** Shortest time between two attempts of a waiter, however many messages arrive ... */
-const LEAST_GAP_MS = 10
+const MIN_GAP_MS = 10
 /** ... except for the first few, made while it subscribes. */
 const FIRST_ATTEMPTS = 5
 /** How long a failing attempt is repeated while Redis does not reply or replies "not now". */
@@ -89,9 +113,54 @@ export const OUTAGE_PATIENCE_MS = 15_000
  * @throws the error of the last attempt
  */
 export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | undefined> {
-  const { clock, random, waitQueues } = tools
-  const attempts = new Attempts(wait, clock, wait.deadlineAt)
+  return await waitInQueue(wait, tools, new Attempts(wait, tools.clock, wait.deadlineAt))
+}
+
+/**
+ * The first attempt of a wait, made without a queue if nobody else of this client wants the same. It is the shortest way to
+ * a lock that is free.
+ * @param isOnly  it tries once, as `tryOnce`
+ * @returns what was granted; or the rest of the wait, for the caller to go on with
+ */
+export function askFirst<T>(
+  wait: DirectWait<T>,
+  tools: WaitTools,
+  isOnly: boolean,
+): Promise<T | undefined | Unfinished<T>> {
+  const { clock, waitQueues } = tools
+  const { queue } = wait
+  const attempts = new Attempts(wait, clock, isOnly ? Number.POSITIVE_INFINITY : wait.deadlineAt)
   const { waiter } = attempts
+  const goOn = isOnly ? tryOn : waitInQueue
+  if (waiter.hasLeft || (!isOnly && !waitQueues.askAlone(queue, waiter)))
+    return wait.finish(goOn(wait, tools, attempts))
+  return new Promise((resolve) => {
+    attempts.start(
+      wait.attempt,
+      (outcome) => {
+        if (outcome.is !== 'granted') {
+          return resolve(new Unfinished(() => wait.finish(goOn(wait, tools, attempts, () => Promise.resolve(outcome)))))
+        }
+        waitQueues.answered(queue, waiter, wait.isShared ? undefined : outcome.leaseMs)
+        attempts.end()
+        wait.onEnd?.()
+        resolve(outcome.value)
+      },
+      (error) => resolve(new Unfinished(() => wait.finish(goOn(wait, tools, attempts, () => Promise.reject(error))))),
+    )
+  })
+}
+
+/** @param first  the outcome of an attempt that was made already */
+async function waitInQueue<T>(
+  wait: Wait<T>,
+  tools: WaitTools,
+  attempts: Attempts<T>,
+  first?: () => Promise<Outcome<T>>,
+): Promise<T | undefined> {
+  const { clock, random, waitQueues } = tools
+  const { waiter } = attempts
+  let made = first
   const queue = waitQueues.join(wait.queue, wait, waiter)
   let takenUntil: number | undefined
   /** Each attempt uses up in advance the gap before the next one. */
@@ -100,14 +169,16 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
   let failingSince: number | undefined
   try {
     const isTaken = !queue.isHead(waiter) || queue.takenUntil > clock.now()
-    if (isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return timeOver(wait)
+    if (!made && isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return timeOver(wait)
     for (;;) {
-      if (waiter.given) return waiter.given.granted
+      if (waiter.taken) return waiter.taken.granted
       waiter.throwIfDismissed()
-      waiter.clearWakeUp()
-      paidUntil = Math.max(paidUntil, clock.now()) + LEAST_GAP_MS
+      if (!made) waiter.clearWakeUp()
+      paidUntil = Math.max(paidUntil, clock.now()) + MIN_GAP_MS
       try {
-        const outcome = await attempts.next(queue.request())
+        const pending = made ? made() : attempts.next(queue.request())
+        made = undefined
+        const outcome = await pending
         if (outcome.is === 'granted') {
           if (!wait.isShared) takenUntil = clock.now() + outcome.leaseMs
           return outcome.value
@@ -118,24 +189,25 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
         wait.onRefused?.()
         if (waiter.isTimeOver) return timeOver(wait)
         queue.refused(place)
-        await sleep(wait, waiter, queue, tools, heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * LEAST_GAP_MS)
+        await sleep(wait, waiter, queue, tools, heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * MIN_GAP_MS)
       } catch (error) {
         waiter.throwIfDismissed()
         failingSince ??= clock.now()
         const isPatienceOver = clock.now() - failingSince >= OUTAGE_PATIENCE_MS
         if (!wait.isTransient(error) || isPatienceOver || waiter.isTimeOver) throw error
         await waiter.pause(backoffMs(failures++, 50, 1_000, random))
-        if (waiter.isTimeOver && !waiter.given) throw error
+        if (waiter.isTimeOver && !waiter.taken) throw error
       }
     }
   } finally {
     queue.leave(waiter, takenUntil)
     attempts.end()
+    wait.onEnd?.()
   }
 }
 
-function timeOver({ onTimeOver }: Wait<unknown>): undefined {
-  onTimeOver?.()
+function timeOver(wait: Wait<unknown>): undefined {
+  wait.onTimeOver?.()
 }
 
 /**
@@ -152,7 +224,7 @@ async function isFirstInTime<T>(
   wait.onRefused?.()
   while (!queue.isHead(waiter)) {
     await waiter.pause(Number.POSITIVE_INFINITY)
-    if (waiter.given) return true
+    if (waiter.taken) return true
     waiter.throwIfDismissed()
     if (waiter.isTimeOver) return false
     waiter.clearWakeUp()
@@ -185,13 +257,25 @@ async function sleep<T>(
  * @returns what was granted, or undefined if it was refused
  * @throws as `waitFor`, without retries
  */
-export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T | undefined> {
-  const attempts = new Attempts(wait, clock, Number.POSITIVE_INFINITY)
+export async function tryOnce<T>(wait: Wait<T>, tools: WaitTools): Promise<T | undefined> {
+  return await tryOn(wait, tools, new Attempts(wait, tools.clock, Number.POSITIVE_INFINITY))
+}
+
+/** @param first  the outcome of an attempt that was made already */
+async function tryOn<T>(
+  wait: Wait<T>,
+  { clock }: WaitTools,
+  attempts: Attempts<T>,
+  first?: () => Promise<Outcome<T>>,
+): Promise<T | undefined> {
   const { waiter } = attempts
+  let made = first
   try {
     for (;;) {
       waiter.throwIfDismissed()
-      const outcome = await attempts.next()
+      const pending = made ? made() : attempts.next()
+      made = undefined
+      const outcome = await pending
       if (outcome.is === 'granted') return outcome.value
       const { heldForMs, retryUntil = 0 } = refusalOf(outcome)
       if (clock.now() >= retryUntil) return undefined
@@ -199,6 +283,7 @@ export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T
     }
   } finally {
     attempts.end()
+    wait.onEnd?.()
   }
 }
 
@@ -229,13 +314,38 @@ class Attempts<T> {
     const pending = isReady ? undefined : this.#attempt.untilReady?.()
     if (pending !== undefined) return this.#whenReady(pending, turn)
     this.#isInFlight = true
-    return waiter.unlessDismissed(this.#attempt.run(waiter, turn), (outcome) => {
-      this.#isInFlight = false
-      if (outcome && (outcome.is !== 'granted' || waiter.hasLeft)) {
-        this.#left = [...this.#left.filter(({ is }) => is !== outcome.is), outcome]
-      }
-      if (this.#isOver) this.#attempt.undo(this.#left)
-    })
+    return waiter.unlessDismissed(this.#attempt.run(waiter, turn), (outcome) => this.#settled(outcome))
+  }
+
+  /** The first attempt, which may be made without a promise. Calls `done` or `failed` once, as `next` settles. */
+  start(attempt: DirectAttempt<T>, done: (outcome: Outcome<T>) => void, failed: (error: unknown) => void): void {
+    const { waiter } = this
+    const pending = attempt.untilReady?.()
+    if (pending !== undefined) return void this.#whenReady(pending).then(done, failed)
+    this.#isInFlight = true
+    waiter.whenDismissed(failed)
+    attempt.start(
+      waiter,
+      (outcome) => {
+        waiter.whenDismissed(undefined)
+        this.#settled(outcome)
+        if (!waiter.hasLeft) done(outcome)
+      },
+      (error) => {
+        waiter.whenDismissed(undefined)
+        this.#settled()
+        if (!waiter.hasLeft) failed(error)
+      },
+    )
+  }
+
+  /** @param outcome  of an attempt; undefined: it failed */
+  #settled(outcome?: Outcome<T>): void {
+    this.#isInFlight = false
+    if (outcome && (outcome.is !== 'granted' || this.waiter.hasLeft)) {
+      this.#left = [...this.#left.filter(({ is }) => is !== outcome.is), outcome]
+    }
+    if (this.#isOver) this.#attempt.undo(this.#left)
   }
 
   /** The wait has ended. */

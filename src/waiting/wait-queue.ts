@@ -2,7 +2,7 @@
 import type { Clock } from '../util/clock.js'
 import { NameMap } from '../util/collections.js'
 import type { Inbox, TurnMessage } from './inbox.js'
-import { LINGER_MS, Listening, type LockSubscription, OTHERS_TURN_MS } from './listening.js'
+import { IDLE_MS, Listening, type LockSubscription, OTHERS_TURN_MS } from './listening.js'
 import { TurnQueue, type TurnRequest, type TurnTicket } from './turn-queue.js'
 import type { Waiter } from './waiter.js'
 import type { Wakeups } from './wakeups.js'
@@ -11,7 +11,7 @@ import type { Wakeups } from './wakeups.js'
 export interface WakeUpSource {
   /** The channel that announces releases to every client; undefined: there is none. */
   readonly channel: string | undefined
-  /** Gives up a place in the turn queue. Undefined: there is no turn queue, and a release wakes every client. */
+  /** Leaves the turn queue. Undefined: there is no turn queue, and a release wakes every client. */
   readonly leaveTurnQueue?: ((ticket: string) => void) | undefined
 }
 
@@ -47,7 +47,7 @@ export class WaitQueue {
   #pause: Pause | undefined
   /** Until when a grant to a waiter of this queue is certain to keep the lock, on the clock; 0: unknown. */
   #takenUntil = 0
-  #cancelLinger: (() => void) | undefined
+  #cancelClose: (() => void) | undefined
 
   constructor(
     clock: Clock,
@@ -71,9 +71,13 @@ export class WaitQueue {
     return this.#waiters
   }
 
+  get hasWaiters(): boolean {
+    return this.#waiters.size > 0
+  }
+
   join(waiter: Waiter): void {
-    this.#cancelLinger?.()
-    this.#cancelLinger = undefined
+    this.#cancelClose?.()
+    this.#cancelClose = undefined
     this.#waiters.add(waiter)
   }
 
@@ -81,12 +85,12 @@ export class WaitQueue {
     return this.#head() === waiter
   }
 
-  /** Whether the client is subscribed to whatever announces a release, so that it misses none. */
+  /** Whether the client is subscribed, so that it misses no release. */
   get isListening(): boolean {
     return this.#listening.isLive
   }
 
-  /** How many receivers of a message on the lock's channel are this queue. */
+  /** How many subscribers of the lock's channel this queue is. */
   get ownReceivers(): number {
     return this.#listening.ownReceivers
   }
@@ -114,8 +118,8 @@ export class WaitQueue {
 
   /**
    * A caller of this client is about to release the lock.
-   * @param isBusy  the lock was handed off from caller to caller: they are likely to be back before the turn of this client
-   *   comes again, so it keeps its place
+   * @param isBusy  the lock was handed off from caller to caller: they are likely to be back before this client's turn comes
+   *   again, so it keeps its place
    * @returns the ticket to keep or to take back; undefined: none
    */
   ticketForRelease(isBusy: boolean): TurnTicket | undefined {
@@ -137,7 +141,7 @@ export class WaitQueue {
     return this.#hasRivals
   }
 
-  /** Until when the next head may wait for a message instead of requesting the lock at once. */
+  /** Until when the next head may wait for a message before it requests the lock. */
   get takenUntil(): number {
     return this.#takenUntil
   }
@@ -152,13 +156,13 @@ export class WaitQueue {
     if (!head?.offer(offered)) return false
     this.#waiters.delete(head)
     // The ticket may stay in Redis: the next release takes it back.
-    if (this.#waiters.size === 0) this.#linger()
+    if (this.#waiters.size === 0) this.#closeSoon()
     else if (this.isListening) this.#listening.pollLater()
     else this.wake()
     return true
   }
 
-  /** Lets other clients go first: no waiter requests the lock until the returned function is called, and `forMs` are over. */
+  /** Lets other clients go first: no waiter requests the lock until `forMs` after the returned function is called. */
   yieldToOthers(): (forMs: number) => void {
     const pause: Pause = { isWoken: false }
     this.#pause = pause
@@ -180,7 +184,7 @@ export class WaitQueue {
     if (takenUntil !== undefined && this.#lastRequest) this.#turns?.granted(this.#lastRequest.staysQueued)
     if (this.#waiters.size === 0) {
       this.#leaveTurnQueue()
-      this.#linger()
+      this.#closeSoon()
     }
     if (this.#waiters.size === 0 || !wasHead) return
     // Without a live subscription, without a place in the queue, or after a message during the last attempt, the lock may be
@@ -193,10 +197,10 @@ export class WaitQueue {
     this.#head()?.wake()
   }
 
-  /** Unsubscribes and gives up the place in the turn queue, if nobody waits. */
+  /** Unsubscribes and leaves the turn queue, if nobody waits. */
   close(): void {
     if (this.#waiters.size > 0) return
-    this.#cancelLinger?.()
+    this.#cancelClose?.()
     this.#pause?.cancel?.()
     this.#listening.close()
     this.#onClose()
@@ -216,10 +220,10 @@ export class WaitQueue {
   }
 
   /** The last waiter has left. */
-  #linger(): void {
+  #closeSoon(): void {
     this.#takenUntil = 0
     if (!this.#turns || !(this.#listening.isSubscribed || this.#turns.hasTicket)) this.close()
-    else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
+    else this.#cancelClose = this.#clock.after(IDLE_MS, () => this.close(), false)
   }
 
   #leaveTurnQueue(): void {
@@ -240,6 +244,8 @@ export class WaitQueues {
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
   readonly #queues = new NameMap<WaitQueue>()
+  /** Who asks for a lock for which nobody else of this client waits. */
+  readonly #alone = new NameMap<Waiter>()
 
   constructor(clock: Clock, wakeups: Wakeups, inbox: Inbox) {
     this.#clock = clock
@@ -247,11 +253,35 @@ export class WaitQueues {
     this.#inbox = inbox
   }
 
-  /** Adds a waiter at the end of a queue. */
+  /** Adds a waiter at the end of a queue, behind the one that asks alone. */
   join(name: PropertyKey, source: WakeUpSource, waiter: Waiter): WaitQueue {
     const queue = this.#queues.get(name) ?? this.#open(name, source)
+    const first = this.#alone.get(name)
+    this.#alone.delete(name)
+    if (first) queue.join(first)
     queue.join(waiter)
     return queue
+  }
+
+  /**
+   * A caller is about to ask for the lock. As long as nobody else of this client wants it, it needs no queue.
+   * @returns false: somebody does
+   */
+  askAlone(name: PropertyKey, waiter: Waiter): boolean {
+    if (this.#queues.get(name) || this.#alone.get(name)) return false
+    this.#alone.set(name, waiter)
+    return true
+  }
+
+  /** It got the lock. @param leaseMs  undefined: others may have it at the same time */
+  answered(name: PropertyKey, waiter: Waiter, leaseMs: number | undefined): void {
+    if (this.#alone.get(name) === waiter) this.#alone.delete(name)
+    else this.#queues.get(name)?.leave(waiter, leaseMs === undefined ? undefined : this.#clock.now() + leaseMs)
+  }
+
+  /** Whether a caller of this client waits or asks for the lock. */
+  isWanted(name: PropertyKey): boolean {
+    return this.#alone.get(name) !== undefined || (this.#queues.get(name)?.hasWaiters ?? false)
   }
 
   /** The queue of this name, if a caller waits there or did a moment ago. */
@@ -275,7 +305,7 @@ export class WaitQueues {
   }
 
   #all(): Waiter[] {
-    return this.#queues.values().flatMap((queue) => [...queue.waiters])
+    return [...this.#alone.values(), ...this.#queues.values().flatMap((queue) => [...queue.waiters])]
   }
 
   #open(name: PropertyKey, { channel, leaveTurnQueue }: WakeUpSource): WaitQueue {

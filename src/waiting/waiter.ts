@@ -2,7 +2,7 @@
 import { onAbort } from '../util/abort.js'
 import type { Clock } from '../util/clock.js'
 
-/** What an attempt knows of its caller. */
+/** The caller, as an attempt sees it. */
 export interface Caller {
   /** Whether it was sent away: nobody will use what the attempt brings. */
   readonly hasLeft: boolean
@@ -22,7 +22,7 @@ export class Waiter<T = unknown> implements Caller {
   #woken = false
   /** A wake-up does not end the pause before this, on the clock. */
   #sleepsUntil = 0
-  #given: { readonly granted: T } | undefined
+  #taken: { readonly granted: T } | undefined
   #resume: (() => void) | undefined
   /** Ends the pause after this many ms. */
   #endIn: ((ms: number) => void) | undefined
@@ -54,7 +54,7 @@ export class Waiter<T = unknown> implements Caller {
   }
 
   throwIfDismissed(): void {
-    if (this.#dismissal && !this.#given) throw this.#dismissal.reason
+    if (this.#dismissal && !this.#taken) throw this.#dismissal.reason
   }
 
   /** Sends the caller away with an error: the signal's reason, or that the client closes. */
@@ -74,15 +74,15 @@ export class Waiter<T = unknown> implements Caller {
     if (!this.#resume || this.isTimeOver) return false
     const granted = this.#takeOver?.(offered)
     if (granted === undefined) return false
-    this.#given = { granted }
+    this.#taken = { granted }
     // Taking it over may have ended a hold, and with it the pause.
     this.#resume?.()
     return true
   }
 
-  /** What another caller handed to it. */
-  get given(): { readonly granted: T } | undefined {
-    return this.#given
+  /** The grant that it took over from another caller. */
+  get taken(): { readonly granted: T } | undefined {
+    return this.#taken
   }
 
   wake(): void {
@@ -110,7 +110,7 @@ export class Waiter<T = unknown> implements Caller {
   pause(maxMs: number, sleepsUntil = 0): Promise<void> {
     const now = this.#clock.now()
     const ms = Math.min(this.#woken ? sleepsUntil - now : maxMs, maxMs, this.deadlineAt - now)
-    if (this.#dismissal || this.#given || ms <= 0) return Promise.resolve()
+    if (this.#dismissal || this.#taken || ms <= 0) return Promise.resolve()
     this.#sleepsUntil = Math.min(sleepsUntil, now + ms)
     return new Promise((resolve) => {
       let cancel: (() => void) | undefined
@@ -125,6 +125,11 @@ export class Waiter<T = unknown> implements Caller {
       }
       this.#endIn(ms)
     })
+  }
+
+  /** @param action  called with the reason if the caller is sent away while an attempt is in flight; undefined: it has ended */
+  whenDismissed(action: ((reason: unknown) => void) | undefined): void {
+    this.#onDismissed = action
   }
 
   /**

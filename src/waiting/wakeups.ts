@@ -32,7 +32,7 @@ export interface Subscription {
   readonly isRefused: boolean
   /**
    * How many of the receivers that PUBLISH counts are due to this listener alone: in a cluster 2, for both kinds of
-   * channels. 0 if the client has other listeners of the channel, too.
+   * channels. 0 if the client also has other listeners of the channel.
    */
   readonly ownReceivers: number
   leave(): void
@@ -126,7 +126,7 @@ export class Wakeups {
     return channel
   }
 
-  /** @param failures  how many attempts Redis has answered with an error that passes */
+  /** @param failures  how many attempts have failed with an error that passes */
   #subscribe(name: string, channel: Channel, failures = 0): void {
     channel.isSubscribing = true
     this.#port

@@ -1,4 +1,4 @@
-// What the watchdog renews.
+// A lease, as the watchdog renews it.
 import type { ScriptCall } from '../lua/script.js'
 
 /** Something with a lease. */
@@ -25,6 +25,8 @@ export interface Watched extends Renewable {
   readonly leasedAt: number
   /** Until when the watchdog may renew it, on the clock; 0: it has lease times of its own. */
   readonly renewableUntil: number
+  /** Its place among the leases that are watched. */
+  watched?: number
   /** Ends or reports the holds that are due. @returns when to call it again, on the clock */
   inspect(now: number): number
 }

@@ -24,7 +24,7 @@ import {
 /** The slot of a lease in the shared memory. */
 interface Slot {
   readonly index: number
-  /** Of the present occupant: ids are never used twice. */
+  /** The id of the present occupant; no id is ever used twice. */
   id: bigint
   until: number
   /** Whether the thread may have renewed the lease, on a connection of its own. */
@@ -70,7 +70,7 @@ const THREADS: ThreadSeams = {
   },
 }
 
-/** Of this process: the running threads, by their file, and the last id of a client. */
+/** The running threads of this process, by their file, and the last id of a client. */
 const running = shared('threads.1', () => ({ byFile: new Map<string, Thread>(), lastClient: 0 }))
 
 /** The watchdog thread of this process: the first client that wants it starts it, the last one to close ends it. */
@@ -167,7 +167,7 @@ export class ThreadClient {
   readonly #memory = new SharedArrayBuffer(8 * INITIAL_WORDS, { maxByteLength: 8 * MAX_WORDS })
   readonly #words = new BigInt64Array(this.#memory)
   readonly #slots = new Map<Watched, Slot>()
-  readonly #free: number[] = []
+  readonly #freeSlots: number[] = []
   readonly #scripts = new Set<Script>()
   #used = FIRST_SLOT
   #lastId = 0n
@@ -242,7 +242,7 @@ export class ThreadClient {
   watch(lease: Watched): void {
     const until = lease.renewableUntil
     if (until === 0) {
-      this.forget(lease)
+      this.unwatch(lease)
       return
     }
     const known = this.#slots.get(lease)
@@ -259,12 +259,12 @@ export class ThreadClient {
   }
 
   /** @returns whether the thread may have renewed it, so that a renewal may still be in flight */
-  forget(lease: Watched): boolean {
+  unwatch(lease: Watched): boolean {
     const known = this.#slots.get(lease)
     if (!known) return false
     this.#slots.delete(lease)
     Atomics.store(this.#words, known.index, 0n)
-    this.#free.push(known.index)
+    this.#freeSlots.push(known.index)
     return known.mayHaveBeenRenewed || this.#threadClock.now() > this.#takeOverAt
   }
 
@@ -316,7 +316,7 @@ export class ThreadClient {
   }
 
   #allocate(): Slot {
-    const index = this.#free.pop() ?? this.#used++
+    const index = this.#freeSlots.pop() ?? this.#used++
     if (index >= this.#words.length) this.#memory.grow(2 * this.#memory.byteLength)
     const slot = { index, id: 0n, until: 0, mayHaveBeenRenewed: false }
     this.#assignId(slot)

@@ -3,8 +3,8 @@ import type { Script, ScriptCall } from '../lua/script.js'
 import type { RenewalTerms } from './renewer.js'
 
 /*
- * What a client and the watchdog thread exchange. Messages set things up; what must be known while the event loop of the
- * client is blocked is in shared memory.
+ * The protocol between a client and the watchdog thread. Messages set things up; data that the thread needs while the event
+ * loop of the client is blocked is in shared memory.
  *
  * The memory consists of words of 64 bits with times in µs on `threadClock`:
  * - `TAKE_OVER_AT`: when the thread starts to renew unless the client postpones that first

@@ -24,7 +24,7 @@ const LONGEST_PAUSE_MS = 10_000
 /** After this many lost connections in a row the failure is reported. */
 const MAX_LOST_CONNECTIONS = 4
 
-/** What the thread works with; replaced by the simulation, which has no threads. */
+/** The tools of the thread; replaced by the simulation, which has no threads. */
 export interface ThreadTools {
   readonly clock: Clock
   readonly random: Random
@@ -39,7 +39,7 @@ class RenewalEntry implements Renewable {
   readonly #slot: number
   readonly #script: Script
   call: Renewal
-  /** What the slot contains while the lease is held; undefined: Redis no longer has it. */
+  /** The value of the slot while the lease is held; undefined: Redis no longer has it. */
   #word: bigint | undefined
 
   constructor(words: BigInt64Array, slot: number, id: bigint, script: Script, call: Renewal) {

@@ -28,7 +28,8 @@ export interface WatchdogHooks {
 
 /**
  * Renews the leases of one client and ends holds at their deadlines, with one timer: it fires every third of the watchdog's
- * lease to renew, and at the earliest deadline of a hold to end it, even if Redis is unreachable.
+ * lease to renew, and at the earliest deadline of a hold to end it, even if Redis is unreachable. After the last release it stays
+ * armed: most programs lock again before it would fire, and arming it for each lock costs more than the rest.
  */
 export class Watchdog {
   #threadClient: ThreadClient | undefined
@@ -38,7 +39,7 @@ export class Watchdog {
   readonly #hooks: WatchdogHooks
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
-  readonly #watched = new DenseSet<Watched>()
+  readonly #watched = new DenseSet<Watched>('watched')
   /** Leases whose grants took long to arrive. */
   #lateGrants: Watched[] = []
   #nextRenewalAt = 0
@@ -60,24 +61,24 @@ export class Watchdog {
     return this.#threadClient
   }
 
-  /** From now on that thread renews, too; undefined: none does. */
+  /** From now on that thread also renews; undefined: none does. */
   useThread(threadClient: ThreadClient | undefined): void {
     this.#threadClient = threadClient
   }
 
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
-  watch(lease: Watched, isWanted: boolean): void {
-    if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
+  watch(lease: Watched, isWanted: boolean, now: number): void {
+    if (this.#watched.size === 0) this.#renewNextAt(now + this.#periodMs)
     this.#watched.add(lease)
-    if (isWanted) this.schedule(lease)
-    else this.inspect(lease)
+    if (isWanted) this.schedule(lease, now)
+    else this.inspect(lease, now)
   }
 
   /** A lease gained a hold, which may be due earlier than the others. */
-  schedule(lease: Watched): void {
-    this.inspect(lease)
+  schedule(lease: Watched, now = this.#clock.now()): void {
+    this.inspect(lease, now)
     // If the grant took long to arrive (a slow link, an unreachable server), the next tick may be too late.
-    if (isRenewed(lease) && this.#clock.now() - lease.leasedAt > this.#periodMs / 2) {
+    if (isRenewed(lease) && now - lease.leasedAt > this.#periodMs / 2) {
       this.#renewSoon(lease)
     }
   }
@@ -93,20 +94,18 @@ export class Watchdog {
   }
 
   /** The same for a hold that needed no command, as after a hand-off. */
-  inspect(lease: Watched): void {
+  inspect(lease: Watched, now = this.#clock.now()): void {
     this.#threadClient?.watch(lease)
-    this.#wakeBy(Math.min(this.#nextRenewalAt, lease.inspect(this.#clock.now())))
+    this.#wakeBy(Math.min(this.#nextRenewalAt, lease.inspect(now)))
   }
 
   /**
    * Stops renewing a lease. Call it before its release is sent.
    * @returns whether a renewal by the watchdog thread may still arrive after the release
    */
-  forget(lease: Watched): boolean {
+  unwatch(lease: Watched): boolean {
     this.#watched.delete(lease)
-    const mayBeRenewed = this.#threadClient?.forget(lease) ?? false
-    if (this.#watched.size === 0) this.#stopTimer()
-    return mayBeRenewed
+    return this.#threadClient?.unwatch(lease) ?? false
   }
 
   /** After a reconnect: Redis may have lost its data, or this may be another server. Every lease is checked at once. */
@@ -115,9 +114,17 @@ export class Watchdog {
     void this.#renewer.renew([...this.#watched])
   }
 
+  /** Nothing is watched any more. */
+  close(): void {
+    this.#cancelTimer?.()
+    this.#cancelTimer = undefined
+    this.#wakeAt = Number.POSITIVE_INFINITY
+  }
+
   #onTimer(): void {
     this.delayMs = Math.max(0, this.#clock.now() - this.#wakeAt)
     this.#wakeAt = Number.POSITIVE_INFINITY
+    if (this.#watched.size === 0) return
     // Deadlines first: after a pause of this process no late renewal may revive an expired hold.
     let next = this.#inspectAll()
     const now = this.#clock.now()
@@ -149,12 +156,6 @@ export class Watchdog {
     this.#wakeAt = at
     // The timer does not keep the process alive; the connection does.
     this.#cancelTimer = this.#clock.after(at - this.#clock.now(), () => this.#onTimer(), false)
-  }
-
-  #stopTimer(): void {
-    this.#cancelTimer?.()
-    this.#cancelTimer = undefined
-    this.#wakeAt = Number.POSITIVE_INFINITY
   }
 }
 

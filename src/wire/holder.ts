@@ -40,7 +40,8 @@ export function markedId(uuid: string): string {
  */
 export class Owner {
   readonly id: number
-  readonly #claimed = new Set<string>()
+  /** Made when first needed: most owners take one lock. */
+  #claimed: Set<string> | undefined
   #hasReleased = false
   #retired: Set<string> | undefined
 
@@ -49,35 +50,36 @@ export class Owner {
   }
 
   /**
-   * Claims a field until `free` or `released`.
+   * Claims a field until `unclaim` or `released`.
    * @param field  as of `fieldOf`
    * @returns false: it is claimed already, or the owner is retired for it
    */
   claim(field: string): boolean {
-    if (this.#retired?.has(field) || this.#claimed.has(field)) return false
+    if (this.#retired?.has(field) || this.#claimed?.has(field)) return false
+    this.#claimed ??= new Set()
     this.#claimed.add(field)
     return true
   }
 
   /** Whether it has claimed any field of the same lock: only the writer itself may read inside its write. */
   hasSameLock(field: string): boolean {
-    return [...this.#claimed].some((other) => lockOf(other) === lockOf(field))
+    return [...(this.#claimed ?? [])].some((other) => lockOf(other) === lockOf(field))
   }
 
   /** Whether it has claimed no other field of that lock. */
   hasOnly(field: string): boolean {
-    for (const other of this.#claimed) if (other !== field && lockOf(other) === lockOf(field)) return false
+    for (const other of this.#claimed ?? []) if (other !== field && lockOf(other) === lockOf(field)) return false
     return true
   }
 
   /** It took nothing. */
-  free(field: string): void {
-    this.#claimed.delete(field)
+  unclaim(field: string): void {
+    this.#claimed?.delete(field)
   }
 
   /** Redis has released what it took, and no copy of that release is under way. */
   released(field: string): void {
-    this.free(field)
+    this.unclaim(field)
     this.#hasReleased = true
   }
 

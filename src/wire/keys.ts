@@ -102,8 +102,8 @@ export function idempotencyKey(key: string, clientId: string): string {
 export const REPLY_PREFIX = 'holdfast_reply:'
 
 /**
- * Who only watches a lock listens here as well as on its channels, and so is not counted as a waiter. It begins like the
- * channels for replies, so that it needs no right of its own.
+ * A client that only watches a lock listens here as well as on its channels, so that it is not counted as a waiter. The
+ * name begins like the channels for replies, so that it needs no right of its own.
  */
 export function watchChannel(key: string): string {
   return `${REPLY_PREFIX}watch:${tagged(key)}`

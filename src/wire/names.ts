@@ -6,9 +6,9 @@ import { slotOf } from './slots.js'
 
 /** A lock or synchronizer. */
 export interface Named {
-  /** What the program calls it: in everything that programs and people read. */
+  /** The program's name, in everything that programs and people read. */
   readonly name: string
-  /** What Redis has: in every command, channel and message between clients. */
+  /** The name in Redis, in every command, channel and message between clients. */
   readonly key: string
 }
 

@@ -9,8 +9,8 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * What determines where a key or a sharded channel is: the text between the first `{` and the next `}`, if there is any;
- * otherwise all of it.
+ * The part of a key or sharded channel that determines its slot: the text between the first `{` and the next `}`, if there
+ * is any; otherwise all of it.
  * @see https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
  */
 export function tagOf(key: string): string {
@@ -28,7 +28,7 @@ export function slotOf(key: string): number {
 
 const keysBySlot = new Map<number, string>()
 
-/** A key in this slot, for a Redis client that is told a slot only by a key. */
+/** A key in this slot, for a Redis client that accepts a slot only as a key. */
 export function keyIn(slot: number): string {
   const known = keysBySlot.get(slot)
   if (known !== undefined) return known

@@ -9,7 +9,7 @@ describe('the port of an ioredis Cluster', () => {
   const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })
   after(() => cluster.disconnect())
 
-  it('refreshes the slots from listen() until close(): a port that nobody listens to has no timer', async () => {
+  it('an ioredis Cluster port refreshes the slots by a timer only from listen() until close()', async () => {
     let refreshes = 0
     cluster.refreshSlotsCache = () => void refreshes++
     const port = ownedIoredis(cluster, { scanIntervalMs: 1 })
@@ -28,14 +28,14 @@ describe('an error after too many redirections', () => {
   const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })
   after(() => cluster.disconnect())
 
-  it('is no error reply of ioredis, which may have lost a connection before the reply that it quotes', async () => {
+  it('too many redirections in ioredis are no error reply: a connection may have been lost before', async () => {
     const port = ownedIoredis(cluster)
     const quoting = 'Too many Cluster redirections. Last error: ReplyError: MOVED 3999 127.0.0.1:6381'
     assert.equal(port.isErrorReply(new Error(quoting)), false)
     await port.close()
   })
 
-  it('is one of node-redis, which follows nothing but replies', () => {
+  it('too many redirections in node-redis are an error reply: it follows nothing but replies', () => {
     assert.equal(isErrorReply(new Error('Too many Cluster redirections')), true)
   })
 })

@@ -58,7 +58,7 @@ describe('a connector of ioredis', () => {
     return client
   }
 
-  it('may resolve to a connection that is open and has already been used', async () => {
+  it('a connector of ioredis may resolve to a connection that is open and has already been used', async () => {
     const client = clientWith(async () => {
       const socket = await openSocket()
       socket.write('PING\r\n')
@@ -71,7 +71,7 @@ describe('a connector of ioredis', () => {
     assert.equal(await client.ping(), 'PONG')
   })
 
-  it('may resolve to a closed connection: the client emits firstError and reconnects as retryStrategy says', async () => {
+  it('a connector of ioredis may resolve to a closed connection: retryStrategy decides the rest', async () => {
     const errors: string[] = []
     const client = clientWith(async (attempt) => {
       if (attempt <= 2) throw new Error(`attempt ${attempt} failed`)
@@ -83,7 +83,7 @@ describe('a connector of ioredis', () => {
     assert.deepEqual(errors, ['attempt 1 failed', 'attempt 2 failed'])
   })
 
-  it('may reject a server with check(): then the client connects again', async () => {
+  it('a connector of ioredis may reject a server with check(): then the client connects again', async () => {
     let checks = 0
     const client = clientWith(openSocket, () => ++checks > 2)
     client.on('error', () => {})
@@ -92,7 +92,7 @@ describe('a connector of ioredis', () => {
     assert.equal(checks, 3)
   })
 
-  it('gets the options object of the client itself, which it may change', async () => {
+  it('a connector of ioredis gets the options object of the client itself, which it may change', async () => {
     const client = clientWith(async (_, options) => {
       assert.equal((options as { disconnectTimeout?: number }).disconnectTimeout, 123)
       options.connectionName = 'changed by the connector'
@@ -102,7 +102,7 @@ describe('a connector of ioredis', () => {
     assert.equal(client.options.connectionName, 'changed by the connector')
   })
 
-  it('ends its connection with disconnect()', async () => {
+  it('a connector of ioredis ends its connection with disconnect()', async () => {
     const client = clientWith(openSocket)
     await client.connect()
     const ended = once(client, 'end')
@@ -113,7 +113,7 @@ describe('a connector of ioredis', () => {
 })
 
 describe('manuallyClosing of ioredis', () => {
-  it('is set by disconnect() and quit(), and not while the client is open', async () => {
+  it('manuallyClosing of ioredis is set by disconnect() and quit(), and not while the client is open', async () => {
     const server = await startRedis()
     try {
       for (const close of [(redis: Redis) => redis.disconnect(), (redis: Redis) => redis.quit()]) {

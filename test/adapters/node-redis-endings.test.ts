@@ -22,7 +22,7 @@ describe('a connection that is ended', () => {
   after(() => server.stop())
 
   for (const [version, load] of Object.entries(VERSIONS)) {
-    it(`before it has a socket, and while it signs in: ${version} leaves none`, async () => {
+    it(`a connection ended before it has a socket, and while it signs in, leaves none: ${version}`, async () => {
       const { createClient } = await load()
       const before = (await server.connections()).length
       for (const event of ['none', 'connect', 'ready']) {

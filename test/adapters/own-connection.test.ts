@@ -6,7 +6,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { startProxy } from '../support/servers/tcp-proxy.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -47,15 +47,15 @@ const LIBRARIES: Record<string, (url: string) => Promise<App>> = {
 
 for (const [library, open] of Object.entries(LIBRARIES)) {
   describe(`an application that uses the ${library} client that it passed`, () => {
-    const lab = setUpLab()
+    const fixture = setUpFixture()
     // The application may do more than Holdfast.
-    before(async () => void (await lab.server.admin.call('ACL', 'SETUSER', 'default', '+@all')))
+    before(async () => void (await fixture.server.admin.call('ACL', 'SETUSER', 'default', '+@all')))
 
     async function setUp() {
-      const app = await open(lab.server.url)
-      lab.onEnd(() => app.close())
-      const [client, other] = [await app.connect(), await lab.connect()]
-      lab.onEnd(() => client.close())
+      const app = await open(fixture.server.url)
+      fixture.onEnd(() => app.close())
+      const [client, other] = [await app.connect(), await fixture.connect()]
+      fixture.onEnd(() => client.close())
       return { app, client, other }
     }
 
@@ -72,7 +72,7 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
     }
 
     for (const [deed, act] of Object.entries(DEEDS)) {
-      it(`that ${deed} changes nothing for locks`, async () => {
+      it(`an application that ${deed} changes nothing for locks`, async () => {
         const { app, client, other } = await setUp()
         await client.getLock('warm').withLock(() => {})
         const theirs = await other.getLock('theirs').lock()
@@ -86,32 +86,32 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
       })
     }
 
-    it('gets from EXEC the results of its own commands', async () => {
+    it('the application gets from EXEC the results of its own commands', async () => {
       const { app, client } = await setUp()
       await app.send('MULTI')
       await app.send('SET', 'own', '1')
       await client.getLock('a').withLock(() => {})
       assert.deepEqual(((await app.send('EXEC')) as unknown[]).map(String), ['OK'])
-      await lab.server.admin.del('own')
+      await fixture.server.admin.del('own')
     })
 
-    it('finds its locks in the database that was selected when it passed the client', async () => {
-      const app = await open(lab.server.url)
-      lab.onEnd(() => app.close())
+    it('locks are in the database that was selected when the application passed its client', async () => {
+      const app = await open(fixture.server.url)
+      fixture.onEnd(() => app.close())
       await app.select(3)
       const client = await app.connect()
-      lab.onEnd(() => client.close())
+      fixture.onEnd(() => client.close())
       void app.select(0)
       const hold = await client.getLock('a').lock()
-      const third = new Redis(`${lab.server.url}/3`)
+      const third = new Redis(`${fixture.server.url}/3`)
       assert.equal(await third.exists('a'), 1)
       await hold.unlock()
       third.disconnect()
     })
 
-    it('has one listener of ours on each event, however many clients of ours there are, and none after them', async () => {
-      const app = await open(lab.server.url)
-      lab.onEnd(() => app.close())
+    it("an application's client has one listener of ours on each event, and none after our clients", async () => {
+      const app = await open(fixture.server.url)
+      fixture.onEnd(() => app.close())
       await app.send('PING') // then it is ready
       const counts = (): unknown => app.emitter.eventNames().map((name) => [name, app.emitter.listenerCount(name)])
       const before = counts()
@@ -126,11 +126,11 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
       assert.deepEqual(counts(), before)
     })
 
-    it('closes what Holdfast opened for commands when it closes the client', async () => {
+    it('closing the client of the application closes what Holdfast opened for commands', async () => {
       const { app, client } = await setUp()
       await client.getLock('a').withLock(() => {})
       const connections = async (): Promise<number> =>
-        String(await lab.server.admin.call('CLIENT', 'LIST'))
+        String(await fixture.server.admin.call('CLIENT', 'LIST'))
           .trim()
           .split('\n').length
       const before = await connections()
@@ -144,27 +144,27 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
 }
 
 describe('an ioredis client of the application without an offline queue', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('can be passed while it is still connecting', async () => {
-    const redis = new Redis(lab.server.url, { enableOfflineQueue: false })
-    lab.onEnd(() => redis.disconnect())
+  it('an ioredis client without an offline queue can be passed while it is still connecting', async () => {
+    const redis = new Redis(fixture.server.url, { enableOfflineQueue: false })
+    fixture.onEnd(() => redis.disconnect())
     assert.equal(redis.status, 'connecting')
     const client = await connect({ client: redis })
-    lab.onEnd(() => client.close())
+    fixture.onEnd(() => client.close())
     await client.withLock('a', () => {})
   })
 })
 
 describe('a node-redis client of the application', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a node-redis connection that is lost is replaced by another client, with new settings', async () => {
-    await using proxy = await startProxy(lab.server.port)
+    await using proxy = await startProxy(fixture.server.port)
     const redis = createClient({ url: proxy.url })
     redis.on('error', () => {})
     await redis.connect()
-    lab.onEnd(() => redis.isOpen && redis.destroy())
+    fixture.onEnd(() => redis.isOpen && redis.destroy())
     const duplicates: (object | undefined)[] = []
     const duplicate = redis.duplicate.bind(redis)
     redis.duplicate = ((overrides?: object) => {
@@ -172,7 +172,7 @@ describe('a node-redis client of the application', () => {
       return duplicate(overrides)
     }) as typeof redis.duplicate
     const client = await connect({ client: redis })
-    lab.onEnd(() => client.close())
+    fixture.onEnd(() => client.close())
     for (let round = 1; round <= 3; round++) {
       await client.getLock('a').withLock(() => {})
       assert.equal(duplicates.length, round)
@@ -200,13 +200,13 @@ describe('a node-redis client of the application', () => {
 })
 
 describe('control: without a connection of its own', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a database that the application selects gives a second holder a lock', async () => {
-    const redis = new Redis(lab.server.url)
+    const redis = new Redis(fixture.server.url)
     const client = await connect({ client: ownedIoredis(redis) })
-    lab.onEnd(() => client.close())
-    const theirs = await (await lab.connect()).getLock('a').lock()
+    fixture.onEnd(() => client.close())
+    const theirs = await (await fixture.connect()).getLock('a').lock()
     void redis.select(1)
     const mine = await client.getLock('a').tryLock()
     assert.notEqual(mine, null)

@@ -59,7 +59,7 @@ const adapters: readonly Adapter[] = [
 ]
 
 describe('connect()', () => {
-  it('rejects a client that does not return the replies of Redis', async () => {
+  it('connect() rejects a client that does not return the replies of Redis', async () => {
     const legacy = { isOpen: true, options: { legacyMode: true }, sendCommand: () => {}, subscribe: () => {} }
     await assert.rejects(connect({ client: legacy as never }), { code: 'LOCK_CONFIG', message: /legacyMode/ })
   })
@@ -101,7 +101,7 @@ for (const adapter of adapters) {
     })
     after(() => server.stop())
 
-    it('sends a command and resolves to the reply of Redis', async () => {
+    it('the port sends a command and resolves to the reply of Redis', async () => {
       assert.equal(Number(await port.send(['EVAL', 'return 41 + 1', '1', 'a'], 'a')), 42)
       assert.equal(await port.send(['EVAL', 'return nil', '1', 'a'], 'a'), null)
       const list = (await port.send(['EVAL', "return {1, 'two', 3}", '1', 'a'], 'a')) as unknown[]
@@ -109,7 +109,7 @@ for (const adapter of adapters) {
       assert.equal(await port.send(['EVAL', 'return KEYS[1] .. ARGV[1]', '1', 'ä', '锁'], 'ä'), 'ä锁')
     })
 
-    it('distinguishes an error reply from a lost connection', async () => {
+    it('the port distinguishes an error reply from a lost connection', async () => {
       for (const script of [
         "return redis.error_reply('WRONGTYPE of something')",
         "return redis.error_reply('BUSY now')",
@@ -132,7 +132,7 @@ for (const adapter of adapters) {
       }
     })
 
-    it('receives messages from the moment subscribe() resolves until unsubscribe()', async () => {
+    it('the port receives messages from the moment subscribe() resolves until unsubscribe()', async () => {
       const received: string[] = []
       await port.subscribe('c', (message) => received.push(message))
       assert.equal(await server.admin.publish('c', '0'), 1)
@@ -143,7 +143,7 @@ for (const adapter of adapters) {
       assert.deepEqual(received, ['0'])
     })
 
-    it('receives messages of a channel that was unsubscribed and subscribed again in the same turn', async () => {
+    it('the port receives messages of a channel unsubscribed and subscribed again in the same turn', async () => {
       let received = 0
       for (let round = 0; round < 30; round++) {
         const before = received
@@ -156,7 +156,7 @@ for (const adapter of adapters) {
       }
     })
 
-    it('reports each channel as lost, then as resubscribed, when the connection is killed', async () => {
+    it('the port reports each channel as lost, then as resubscribed, when the connection is killed', async () => {
       const received = new Set<string>()
       const channels = Array.from({ length: 50 }, (_, n) => `c:${n}`)
       await Promise.all(channels.map((channel) => port.subscribe(channel, () => received.add(channel))))
@@ -199,7 +199,7 @@ for (const adapter of adapters) {
       }
     })
 
-    it('closes what it opened, even while subscribing, and leaves the client of the user open', async () => {
+    it("the port closes what it opened, even while subscribing, and leaves the user's client open", async () => {
       const subscribing = port.subscribe('c', () => {}).catch(() => {})
       await port.close()
       await settlesWithin(subscribing, 1_000).catch(() => {})

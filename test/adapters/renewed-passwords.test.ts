@@ -80,7 +80,7 @@ function suite(title: string, start: () => Promise<{ nodes: readonly RedisServer
       }
 
       for (const [way, open] of Object.entries(ways)) {
-        it(`is used after it was renewed, by commands and for wake-ups: ${way}`, async () => {
+        it(`a renewed password is used after it was renewed, by commands and for wake-ups: ${way}`, async () => {
           let password = 'first'
           await onEach('ACL', 'SETUSER', USER, 'reset', 'on', `>${password}`, '~*', '&*', '+@all')
           const [{ host, port }] = servers.nodes as [RedisServer]
@@ -112,7 +112,7 @@ function suite(title: string, start: () => Promise<{ nodes: readonly RedisServer
           assert.deepEqual(await channels(), [])
         })
 
-        it(`is warned of once while it is refused again and again: ${way}`, async () => {
+        it(`a renewed password is warned of once while it is refused again and again: ${way}`, async () => {
           let password = 'first'
           await onEach('ACL', 'SETUSER', USER, 'reset', 'on', `>${password}`, '~*', '&*', '+@all')
           const [{ host, port }] = servers.nodes as [RedisServer]

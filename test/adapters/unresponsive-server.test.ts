@@ -4,7 +4,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
-import { watchWholeProcess } from '../support/lab.js'
+import { watchWholeProcess } from '../support/fixture.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
@@ -39,10 +39,10 @@ describe('connections to an unresponsive server', { concurrency: true }, () => {
   for (const [name, way] of Object.entries(WAYS)) describe(name, { concurrency: 1 }, () => connectionsOf(name, way))
 
   describe('an idle connection', () => {
-    const lab = setUp()
+    const fixture = setUp()
 
     it('an idle connection is pinged every pingConnectionInterval', async () => {
-      const { client, proxy, warnings } = await lab.open((url) =>
+      const { client, proxy, warnings } = await fixture.open((url) =>
         connect({ config: { singleServerConfig: { address: url, pingConnectionInterval: 1_000 } } }),
       )
       proxy.silence()
@@ -52,10 +52,10 @@ describe('connections to an unresponsive server', { concurrency: true }, () => {
   })
 
   describe('a client that its owner closed', () => {
-    const lab = setUp()
+    const fixture = setUp()
 
     it('a client that its owner closed is not replaced', async () => {
-      const { client, proxy, warnings } = await lab.open(async (url, ends) => {
+      const { client, proxy, warnings } = await fixture.open(async (url, ends) => {
         const redis = new Redis(url, { maxRetriesPerRequest: 0 })
         ends.push(() => redis.disconnect())
         const opened = await connect({ client: redis, commandTimeoutMs: 500 })
@@ -118,10 +118,10 @@ async function locksAgain(client: Client): Promise<number> {
 }
 
 function connectionsOf(name: string, way: Open): void {
-  const lab = setUp()
+  const fixture = setUp()
 
   it('connections that go silent without being closed are replaced: locks work again within 10 s', async (t) => {
-    const { client, proxy, warnings } = await lab.open(way)
+    const { client, proxy, warnings } = await fixture.open(way)
     const held = await client.getLock('h:held').lock()
     assert(proxy.silence() > 0)
     const tookMs = await locksAgain(client)
@@ -133,10 +133,10 @@ function connectionsOf(name: string, way: Open): void {
   })
 
   it('a waiter whose subscriber connection goes silent is woken through another one', async () => {
-    const { client, proxy, warnings } = await lab.open(way)
-    const { admin, url } = lab.server()
+    const { client, proxy, warnings } = await fixture.open(way)
+    const { admin, url } = fixture.server()
     const holder = await connect(url)
-    lab.ends.push(() => holder.close())
+    fixture.ends.push(() => holder.close())
     const hold = await holder.getLock('h:waited').lock()
     const waiting = client.getLock('h:waited').lock()
     const listeners = async (): Promise<number> =>
@@ -154,9 +154,9 @@ function connectionsOf(name: string, way: Open): void {
   })
 
   it('connections are kept when the server is slow for all clients', async () => {
-    const { client, warnings } = await lab.open(way, { commandTimeoutMs: 20_000 })
+    const { client, warnings } = await fixture.open(way, { commandTimeoutMs: 20_000 })
     await client.getLock('h:slow').withLock(() => {})
-    const slow = lab.server().admin.call('DEBUG', 'SLEEP', '3.5')
+    const slow = fixture.server().admin.call('DEBUG', 'SLEEP', '3.5')
     await sleep(50) // so that DEBUG arrives first
     await client.getLock('h:slow').withLock(() => {})
     await slow

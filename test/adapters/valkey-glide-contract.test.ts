@@ -10,8 +10,8 @@ import { contract } from '../contract/locks.js'
 import { permitContract } from '../contract/permit-expirable-semaphore.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import type { Driver } from '../support/drivers.js'
+import { type SetUp, setUpFixture, setUpFixtureAt, watchWholeProcess } from '../support/fixture.js'
 import { kindNamed } from '../support/kinds.js'
-import { type SetUp, setUpLab, setUpLabAt, watchWholeProcess } from '../support/lab.js'
 import { setUpCluster } from '../support/places.js'
 import { AS_ADMIN } from '../support/rights.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -83,13 +83,13 @@ function contracts(setUp: SetUp): void {
   describe('a count-down latch', () => latchContract(setUp))
 }
 
-describe('through valkey-glide', { concurrency: 2 }, () => {
+describe('every contract through valkey-glide', { concurrency: 2 }, () => {
   watchWholeProcess()
-  describe('on one server', { concurrency: 1 }, () => {
-    contracts((options) => setUpLab(onOneServer, [], { ...options, isBesideOthers: true }))
+  describe('one server', { concurrency: 1 }, () => {
+    contracts((options) => setUpFixture(onOneServer, [], { ...options, isBesideOthers: true }))
   })
-  describe('in a cluster', { concurrency: 1 }, () => {
+  describe('a cluster', { concurrency: 1 }, () => {
     const place = setUpCluster()
-    contracts((options) => setUpLabAt(place, inCluster, { ...options, isBesideOthers: true }))
+    contracts((options) => setUpFixtureAt(place, inCluster, { ...options, isBesideOthers: true }))
   })
 })

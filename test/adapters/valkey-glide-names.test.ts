@@ -34,11 +34,11 @@ for (const [names, args] of Object.entries(CLUSTERS)) {
       await cluster?.stop()
     })
 
-    it('takes locks at every master, each of which the others confirm', async () => {
+    it('valkey-glide takes locks at every master of a cluster, each of which the others confirm', async () => {
       for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) await client.withLock(name, async () => {})
     })
 
-    it('asks all masters about their locks', async () => {
+    it('valkey-glide asks all masters of a cluster about their locks', async () => {
       const taken = ['a', 'b', 'c', 'd', 'e', 'f']
       const holds = await Promise.all(taken.map((name) => client.getLock(name).lock()))
       const found: string[] = []
@@ -47,7 +47,7 @@ for (const [names, args] of Object.entries(CLUSTERS)) {
       for (const hold of holds) await hold.unlock()
     })
 
-    it('never asks a master whether it still is one as if it were another', async () => {
+    it('valkey-glide never asks a master whether it still is one as if it were another', async () => {
       const owner = await cluster.nodeOf('a')
       const others = cluster.nodes.filter((node) => node !== owner)
       const asked = async ({ admin }: RedisServer): Promise<number> =>

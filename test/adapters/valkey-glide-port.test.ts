@@ -34,7 +34,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
     }
     const WAYS = isCluster ? 2 : 1
 
-    it('sends a command and resolves to the reply of Redis', async () => {
+    it('the port of valkey-glide sends a command and resolves to the reply of Redis', async () => {
       assert.equal(await port.send(['EVAL', 'return 41 + 1', '1', 'a'], 'a'), 42)
       assert.equal(await port.send(['EVAL', 'return nil', '1', 'a'], 'a'), null)
       assert.deepEqual(await port.send(['EVAL', "return {1, 'two', false}", '1', 'a'], 'a'), [1, 'two', null])
@@ -42,7 +42,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       assert.equal(await port.send(['EVAL', "return redis.status_reply('FINE')", '1', 'b'], 'b'), 'FINE')
     })
 
-    it('rejects with an error reply in the words of Redis', async () => {
+    it('the port of valkey-glide rejects with an error reply in the words of Redis', async () => {
       const replies: readonly (readonly [script: string, message: RegExp])[] = [
         ["return redis.error_reply('WRONGTYPE of something')", /^WRONGTYPE of something/],
         ["return redis.error_reply('BUSY now')", /^BUSY now/],
@@ -70,7 +70,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
         assert.equal(port.isErrorReply(new Error(message)), false)
     })
 
-    it('does not mistake a timeout or a closed client for an error reply', async () => {
+    it('the port of valkey-glide does not mistake a timeout or a closed client for an error reply', async () => {
       const glide = await open()
       const other = valkeyGlide(glide)
       const node = await servers().nodeOf('a')
@@ -83,7 +83,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       assert(closed.status === 'rejected' && !other.isErrorReply(closed.reason))
     })
 
-    it('receives messages from the moment subscribe() resolves until unsubscribe()', async () => {
+    it('the port of valkey-glide receives messages from when subscribe() resolves until unsubscribe()', async () => {
       const received: string[] = []
       await port.subscribe('c', (message) => received.push(message))
       assert.equal(await publish('c', '0'), WAYS)
@@ -94,7 +94,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       assert.deepEqual(new Set(received), new Set(['0']))
     })
 
-    it('receives messages of a channel that was unsubscribed and subscribed again in the same turn', async () => {
+    it('the port of valkey-glide receives messages of a channel it left and joined again in one turn', async () => {
       let received = 0
       for (let round = 0; round < 20; round++) {
         await port.subscribe('c', () => received++)
@@ -107,7 +107,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       }
     })
 
-    it('reports each channel as lost, then as resubscribed, when the connection is killed', async () => {
+    it('the port of valkey-glide reports channels as lost, then as resubscribed, after a kill', async () => {
       const received = new Set<string>()
       const names = Array.from({ length: 30 }, (_, n) => `c:${n}`)
       await Promise.all(names.map((name) => port.subscribe(name, () => received.add(name))))
@@ -126,7 +126,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       await Promise.all(names.map((name) => port.unsubscribe(name)))
     })
 
-    it('reports when the command connection has been replaced', async () => {
+    it('the port of valkey-glide reports when the command connection has been replaced', async () => {
       assert.equal(await port.send(['EVAL', 'return 1', '1', 'a'], 'a'), 1)
       const { admin } = await servers().nodeOf('a')
       const before = reconnected
@@ -134,7 +134,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       await waitUntil(() => reconnected > before, { timeoutMs: 10_000, message: 'it is reported' })
     })
 
-    it('queries the replicas on the connection of the write, and reports when that connection has been replaced', async () => {
+    it('the port of valkey-glide queries replicas on the connection of the write, and reports a new one', async () => {
       await port.send(['SET', 'a', '1'], 'a')
       const before = reconnected
       const acknowledgement = await port.acknowledge?.('a', 1_000)
@@ -152,7 +152,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       assert(reconnected > before)
     })
 
-    it('closes what it opened, even while subscribing, and leaves the client of the user open', async () => {
+    it("the port of valkey-glide closes what it opened, and leaves the user's client open", async () => {
       let opening: ReturnType<typeof open> | undefined
       const subscriber = () => {
         opening = open()
@@ -171,7 +171,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       await assert.rejects(async () => await opened.customCommand(['PING']), { name: 'ClosingError' })
     })
 
-    it('opens another subscriber when its subscriber was closed', async () => {
+    it('the port of valkey-glide opens another subscriber when its subscriber was closed', async () => {
       let received = 0
       await port.send(['EXISTS', 'a'], 'a') // opens the client that carries commands
       await port.subscribe('c', () => received++)
@@ -183,7 +183,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       await port.unsubscribe('c')
     })
 
-    it('rejects a subscription without a subscriber, or with one that has a callback for messages', async () => {
+    it('the port of valkey-glide rejects a subscription without a subscriber, or with a callback on it', async () => {
       const subscriptions = { channelsAndPatterns: {}, callback: () => {} }
       const subscriber = () => open({ pubsubSubscriptions: subscriptions } as never)
       const glide = await open()
@@ -199,7 +199,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       }
     })
 
-    it('rejects a subscription to a channel that the ACL forbids, without retrying it thousands of times', async () => {
+    it('the port of valkey-glide rejects a subscription the ACL forbids, without endless retries', async () => {
       const admins = servers().nodes.map(({ admin }) => admin)
       await Promise.all(admins.map((admin) => admin.call('ACL', 'SETUSER', 'default', 'resetchannels', '&allowed*')))
       try {

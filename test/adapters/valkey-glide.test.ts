@@ -107,7 +107,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
         for (const name of ['a', 'b', 'c', 'd']) await (await one.getLock(name).lock()).unlock()
       })
 
-      it('sends one command to lock and one to unlock, unless replicas must acknowledge', async () => {
+      it('valkey-glide sends one command to lock and one to unlock, unless replicas must acknowledge', async () => {
         const sentWith = async (checkLockSyncedSlaves: boolean): Promise<string[]> => {
           const sent: string[] = []
           const subscriber = async (): Promise<GlideLike> => {
@@ -162,7 +162,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
         await one.getLock('lock:selected').withLock(() => {})
       })
 
-      it('sends byte for byte the same for a lock that nobody else wants, whether it can be asked or not', async () => {
+      it('valkey-glide sends the same bytes for a lock nobody else wants, whether it can be asked or not', async () => {
         const through = async (inspection: boolean) => {
           await using proxy = await startProxy(servers().nodes[0]?.port ?? 0)
           const reopen = () => open({ addresses: [{ host: '127.0.0.1', port: proxy.port }] })
@@ -177,7 +177,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       })
     }
 
-    it('rejects a client or an option that cannot work', async () => {
+    it('valkey-glide rejects a client or an option that cannot work', async () => {
       const glide = await open()
       assert.throws(() => valkeyGlide(glide, { subscriber: 'yes' as never }), ConfigError)
       assert.throws(() => valkeyGlide({} as never), ConfigError)

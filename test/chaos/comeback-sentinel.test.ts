@@ -81,31 +81,31 @@ async function firstWrite(group: SentinelGroup, former?: { readonly port: number
 
 interface Fault {
   /** Resolves when the first write was taken after it. */
-  readonly strike: (group: SentinelGroup) => Promise<number>
+  readonly inject: (group: SentinelGroup) => Promise<number>
   readonly limitMs?: number
 }
 
 const faults: Record<string, Fault> = {
   'the master is killed': {
-    async strike(group) {
+    async inject(group) {
       return await firstWrite(group, await group.killMaster())
     },
   },
   'the master freezes': {
-    async strike(group) {
+    async inject(group) {
       return await firstWrite(group, await group.freezeMaster())
     },
     limitMs: AFTER_FREEZE_MS,
   },
   'SENTINEL FAILOVER': {
-    async strike(group) {
+    async inject(group) {
       const former = await group.master()
       const [at] = await Promise.all([firstWrite(group, former), group.failover()])
       return at
     },
   },
   'the Sentinels are restarted, and then the master is killed': {
-    async strike(group) {
+    async inject(group) {
       await Promise.all(group.sentinels.map((sentinel) => sentinel.kill()))
       await sleep(500)
       await group.heal()
@@ -113,7 +113,7 @@ const faults: Record<string, Fault> = {
     },
   },
   'servers and Sentinels are all restarted': {
-    async strike(group) {
+    async inject(group) {
       await Promise.all([...group.servers, ...group.sentinels].map((server) => server.kill()))
       await sleep(2_000)
       const [at] = await Promise.all([firstWrite(group), group.heal()])
@@ -132,7 +132,7 @@ const places: Record<string, { host: string; options: SentinelOptions; faults: r
 }
 
 for (const [naming, place] of Object.entries(places)) {
-  describe(`behind Sentinels that name servers ${naming}`, { concurrency: 1 }, () => {
+  describe(`clients behind Sentinels that name servers ${naming}`, { concurrency: 1 }, () => {
     let group: SentinelGroup
     let contenders: Contender[] = []
     const timers = timersLeft()
@@ -193,12 +193,12 @@ for (const [naming, place] of Object.entries(places)) {
       await hold.unlock()
     })
 
-    for (const [fault, { strike, limitMs = SOON_MS }] of Object.entries(faults)) {
+    for (const [fault, { inject, limitMs = SOON_MS }] of Object.entries(faults)) {
       if (!place.faults.includes(fault)) continue
       it(`${fault}: every client acquires locks again within ${limitMs / 1_000} s of the new master`, async (t) => {
         contenders = await openAll(group, place.host)
         for (const [index, contender] of contenders.entries()) await servesAt(group, contender, index)
-        const writtenAt = await strike(group)
+        const writtenAt = await inject(group)
         const latenessMs = measureLateness()
         const served = await Promise.all(
           contenders.map(async (contender, index) => {

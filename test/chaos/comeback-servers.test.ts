@@ -84,13 +84,13 @@ describe('one server', { concurrency: 1 }, () => {
     },
   }
 
-  for (const [fault, strike] of Object.entries(faults)) {
+  for (const [fault, inject] of Object.entries(faults)) {
     it(`one server ${fault}: every client acquires locks again within ${SOON_MS / 1_000} s`, async () => {
       const opening = Object.values(ways).flatMap((way) => Array.from({ length: CLIENTS }, way))
       const clients = await Promise.all(opening)
       for (const client of clients) ends.push(() => client.close())
       await serve(clients, server, SOON_MS)
-      await strike()
+      await inject()
       await serve(clients, server, SOON_MS)
     })
   }

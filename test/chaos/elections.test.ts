@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { type Belief, monotonicMs, overlapsIn, staleTokensIn } from '../support/beliefs.js'
+import { type Belief, monotonicMs, overlapsIn, staleTokensIn } from '../harness/beliefs.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
@@ -145,7 +145,7 @@ const FAULTS: Record<string, Fault> = {
   },
 }
 
-describe('in an election of three processes', { concurrency: false }, () => {
+describe('an election of three processes', { concurrency: false }, () => {
   for (const [title, fault] of Object.entries(FAULTS)) {
     it(`the leader ${title}: the next one leads within the lease and ${BOUND_MS / 1_000} s, and never two at a time`, async (test) => {
       await using campaign = await new Campaign().start()

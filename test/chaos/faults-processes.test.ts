@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { block } from '../support/block.js'
-import { Bench, type Kind, kinds } from '../support/kinds.js'
-import { drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
+import { drivers, setUpFixture, watchWholeProcess } from '../support/fixture.js'
+import { type Kind, KindFixture, kinds } from '../support/kinds.js'
 import { spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -12,14 +12,14 @@ const VICTIM = new URL('../support/processes/victim-process.js', import.meta.url
 describe('a fault', { concurrency: 6 }, () => {
   watchWholeProcess()
   for (const kind of kinds) {
-    describe(`of a process that holds a ${kind.name}`, { concurrency: 1 }, () => faultsOfProcesses(kind))
+    describe(`a process that holds a ${kind.name}`, { concurrency: 1 }, () => faultsOfProcesses(kind))
   }
 })
 
 /** The processes have a driver of their own. */
 function faultsOfProcesses(kind: Kind): void {
-  const lab = setUpLab(undefined, [], { keysThatStay: kind.keysThatStay, isBesideOthers: true })
-  const bench = new Bench(kind, lab)
+  const fixture = setUpFixture(undefined, [], { keysThatStay: kind.keysThatStay, isBesideOthers: true })
+  const kindFixture = new KindFixture(kind, fixture)
 
   it('a process stopped past its lease knows in its first turn that it lost the lock, and renews nothing', async () =>
     await isStopped(0))
@@ -31,11 +31,11 @@ function faultsOfProcesses(kind: Kind): void {
 
   /** @param handOffs  how often the lock was handed off within the process before */
   async function isStopped(handOffs: number): Promise<void> {
-    const child = spawnChild(VICTIM, [lab.server.url, kind.name, drivers[0]?.name ?? '', String(handOffs)])
+    const child = spawnChild(VICTIM, [fixture.server.url, kind.name, drivers[0]?.name ?? '', String(handOffs)])
     const { holder } = await child.nextMessage<{ at: string; holder: string }>(({ at }) => at === 'held')
     child.freeze()
-    const client = await lab.connect()
-    const next = await bench.rival(client).lock({ waitTimeMs: 4_000 })
+    const client = await fixture.connect()
+    const next = await kindFixture.rival(client).lock({ waitTimeMs: 4_000 })
     assert.notEqual(next.holder, holder)
     await sleep(500)
     child.thaw()
@@ -44,18 +44,18 @@ function faultsOfProcesses(kind: Kind): void {
     await child.nextMessage(({ at }) => at === 'lost')
     await sleep(700)
     assert.equal(await next.isHeld(), true)
-    assert.equal(await bench.lock(client).tryLock(), null, 'nobody freed it')
+    assert.equal(await kindFixture.lock(client).tryLock(), null, 'nobody freed it')
     await next.unlock()
     await child.stop()
-    assert.deepEqual(await bench.keys(), [], 'nothing was revived')
+    assert.deepEqual(await kindFixture.keys(), [], 'nothing was revived')
   }
 }
 
 describe('a holder process', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:/ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^redisson_lock_token:/ })
 
   it('a holder whose event loop was blocked past its lease knows on the first line after the block', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 1_500 })
     const holds = await Promise.all(kinds.map((kind) => kind.lock(client, kind.name).lock()))
     block(2_000)
     for (const hold of holds) {
@@ -65,7 +65,7 @@ describe('a holder process', () => {
     }
     let keys: string[] = []
     const areGone = async (): Promise<boolean> => {
-      keys = (await lab.server.admin.keys('*')).filter((key) => !key.startsWith('redisson_lock_token:'))
+      keys = (await fixture.server.admin.keys('*')).filter((key) => !key.startsWith('redisson_lock_token:'))
       return keys.length === 0
     }
     const timeoutMs = 1_000 + Math.max(...kinds.map(({ outlivesMs }) => outlivesMs))

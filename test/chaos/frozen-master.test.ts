@@ -4,7 +4,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
-import { watchWholeProcess } from '../support/lab.js'
+import { watchWholeProcess } from '../support/fixture.js'
 import { type Cluster as ClusterServers, startCluster } from '../support/servers/redis-cluster.js'
 import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
@@ -91,7 +91,7 @@ function clusterDeployment(cluster: ClusterServers): Deployment {
 describe('a master that freezes', { concurrency: 1 }, () => {
   watchWholeProcess()
 
-  describe('under Sentinel', { concurrency: 1 }, () => {
+  describe('a frozen master under Sentinel', { concurrency: 1 }, () => {
     let group: SentinelGroup
     before(async () => {
       group = await startSentinels()
@@ -100,7 +100,7 @@ describe('a master that freezes', { concurrency: 1 }, () => {
     suite(['a configuration', "the user's ioredis", "the user's node-redis"], () => sentinelDeployment(group))
   })
 
-  describe('in a cluster', { concurrency: 1 }, () => {
+  describe('a frozen master in a cluster', { concurrency: 1 }, () => {
     let cluster: ClusterServers
     before(async () => {
       cluster = await startCluster()

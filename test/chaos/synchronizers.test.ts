@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, LeaseLostError } from '../../src/index.js'
-import { type Driver, drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
+import { type Driver, drivers, setUpFixture, watchWholeProcess } from '../support/fixture.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
 import { requestOf, STORED_REPLIES } from '../support/synchronizers.js'
@@ -11,19 +11,19 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 describe('a fault', { concurrency: 3 }, () => {
   watchWholeProcess()
   for (const driver of drivers) {
-    describe(`of semaphores and latches, through ${driver.name} with its default settings`, { concurrency: 1 }, () =>
+    describe(`semaphores and latches, through ${driver.name} with its default settings`, { concurrency: 1 }, () =>
       faults(driver),
     )
   }
 })
 
 function faults(driver: Driver): void {
-  const lab = setUpLab(driver, [], { keysThatStay: STORED_REPLIES, isBesideOthers: true })
+  const fixture = setUpFixture(driver, [], { keysThatStay: STORED_REPLIES, isBesideOthers: true })
   const PERMITS = 3
 
   /** The semaphores `a` and, with leases, `p`, and the latch `l`, whose scripts Redis knows from here on. */
   async function warmUp(client: Client) {
-    lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout', 'l'))
+    fixture.onEnd(() => fixture.server.admin.del('a', 'p', '{p}:timeout', 'l'))
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
     const latch = client.getCountDownLatch('l')
     await semaphore.trySetPermits(PERMITS)
@@ -43,7 +43,7 @@ function faults(driver: Driver): void {
 
   /** Resolves when all permits are available and nobody has one, background releases included. */
   async function allPermitsAreBack(available = PERMITS): Promise<void> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     let found: unknown[] = []
     await waitUntil(
       async () => {
@@ -58,7 +58,7 @@ function faults(driver: Driver): void {
   const gives = ['semaphore/release', 'permit/release'] as const
 
   it('the reply or the request of an acquire is lost: the permits are taken once', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
+    const { client, proxy } = await fixture.connectThroughProxy()
     const { semaphore, permits } = await warmUp(client)
     for (const drop of [proxy.dropNextReply.bind(proxy), proxy.dropNextRequest.bind(proxy)]) {
       for (const options of [{ permits: 2 }, { permits: 2, waitTimeMs: 5_000 }]) {
@@ -79,7 +79,7 @@ function faults(driver: Driver): void {
   })
 
   it('the reply of tryAcquire() is lost: the permits are taken once, or the outcome is unknown and they return', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
+    const { client, proxy } = await fixture.connectThroughProxy()
     const { semaphore, permits } = await warmUp(client)
     for (let round = 0; round < 3; round++) {
       proxy.dropNextReply(requestOf(takes[0]))
@@ -87,7 +87,7 @@ function faults(driver: Driver): void {
       await proxy.dropped
       if (taken.status === 'fulfilled') {
         assert.equal(taken.value, true)
-        assert.equal(await lab.server.admin.get('a'), '1')
+        assert.equal(await fixture.server.admin.get('a'), '1')
         await semaphore.release(2)
       } else assert.equal(taken.reason.code, 'LOCK_OUTCOME_UNKNOWN')
       proxy.dropNextReply(requestOf(takes[1]))
@@ -100,8 +100,8 @@ function faults(driver: Driver): void {
   })
 
   it('the reply or the request of a release is lost: the permits are released once', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
-    const other = await lab.connect()
+    const { client, proxy } = await fixture.connectThroughProxy()
+    const other = await fixture.connect()
     const { semaphore, permits } = await warmUp(client)
     const lost: unknown[] = []
     client.on('lost', (loss) => lost.push(loss))
@@ -124,9 +124,9 @@ function faults(driver: Driver): void {
   })
 
   it('the reply of a count-down is lost: waiters continue at zero, not before', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
+    const { client, proxy } = await fixture.connectThroughProxy()
     const { latch } = await warmUp(client)
-    const other = (await lab.connect()).getCountDownLatch('l')
+    const other = (await fixture.connect()).getCountDownLatch('l')
     await other.trySetCount(3)
     let isOpen = false
     const waiting = other.await().then(() => (isOpen = true))
@@ -141,7 +141,7 @@ function faults(driver: Driver): void {
   })
 
   it('a release of permits gets no reply in time: the caller gets an error, and it runs once in the background', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 1_500 })
+    const { client, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 1_500 })
     const { semaphore, permits } = await warmUp(client)
     await semaphore.acquire({ permits: 2 })
     const permit = await permits.acquire({ permits: 2 })
@@ -165,7 +165,7 @@ function faults(driver: Driver): void {
   })
 
   it('an abort during an attempt without a reply rejects at once, and late permits are released', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
+    const { client, proxy } = await fixture.connectThroughProxy()
     const { semaphore, permits } = await warmUp(client)
     const reason = new Error('the request was aborted')
     for (const isAnswered of [true, false]) {
@@ -177,7 +177,7 @@ function faults(driver: Driver): void {
         permits.acquire({ permits: 2, signal: abort.signal }),
         permits.tryAcquire({ signal: abort.signal }),
       ].map((call) => settlesWithin<unknown>(call, 1_000))
-      await waitUntil(async () => (await lab.server.admin.mget('a', 'p')).join() === '0,0')
+      await waitUntil(async () => (await fixture.server.admin.mget('a', 'p')).join() === '0,0')
       abort.abort(reason)
       for (const outcome of await Promise.all(calls)) assert.deepEqual(outcome, { status: 'rejected', reason })
       if (!isAnswered) proxy.cutAll()
@@ -187,7 +187,7 @@ function faults(driver: Driver): void {
   })
 
   it('the subscriber is killed in the gap before the release: waiters are served within 1 s', async () => {
-    const [owner, client] = [await lab.connect(), await lab.connect()]
+    const [owner, client] = [await fixture.connect(), await fixture.connect()]
     const { semaphore, permits, latch } = await warmUp(owner)
     await semaphore.acquire({ permits: PERMITS })
     const all = await permits.acquire({ permits: PERMITS })
@@ -197,9 +197,9 @@ function faults(driver: Driver): void {
       client.getPermitExpirableSemaphore('p').acquire({ permits: PERMITS }),
       client.getCountDownLatch('l').await(),
     ])
-    await listening(lab, 3)
+    await listening(fixture, 3)
     await sleep(50)
-    await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await Promise.all([semaphore.release(PERMITS), all.unlock(), latch.countDown()])
     const outcome = await settlesWithin(served, 1_000)
     assert(outcome.status === 'fulfilled')
@@ -209,9 +209,9 @@ function faults(driver: Driver): void {
   })
 
   it('Redis loses its scripts repeatedly: no call fails', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const { semaphore, permits, latch } = await warmUp(client)
-    const flush = () => lab.server.admin.script('FLUSH')
+    const flush = () => fixture.server.admin.script('FLUSH')
     for (let round = 0; round < 3; round++) {
       for (const step of [
         () => semaphore.withPermit(flush),
@@ -230,7 +230,7 @@ function faults(driver: Driver): void {
   })
 
   it('connections are killed again and again: never more holders than permits, and all permits return in the end', async () => {
-    const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const clients = [await fixture.connect(), await fixture.connect(), await fixture.connect()]
     const [first] = clients
     assert(first)
     await warmUp(first)
@@ -268,7 +268,7 @@ function faults(driver: Driver): void {
     const storm = (async () => {
       for (let kill = 0; kill < 15; kill++) {
         await sleep(50)
-        await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', kill % 3 === 0 ? 'pubsub' : 'normal', 'SKIPME', 'yes')
+        await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', kill % 3 === 0 ? 'pubsub' : 'normal', 'SKIPME', 'yes')
       }
     })()
     await Promise.all([...loops.map((loop) => loop()), storm])
@@ -281,7 +281,7 @@ function faults(driver: Driver): void {
 
   it('Redis is frozen: signals abort by the deadline, every promise settles, and nothing is counted twice or lost', async () => {
     const options = { lockWatchdogTimeoutMs: 1_000, commandTimeoutMs: 500 }
-    const client = await lab.connect(options)
+    const client = await fixture.connect(options)
     const { semaphore, permits, latch } = await warmUp(client)
     client.on('warning', () => {})
     await semaphore.acquire({ permits: 2 })
@@ -294,8 +294,8 @@ function faults(driver: Driver): void {
     ]
     const opens = settlesWithin(latch.await({ waitTimeMs: 1_500 }), 5_000)
     const gone = waiting.map((wait) => settlesWithin<unknown>(wait, 5_000))
-    await listening(lab, 3)
-    lab.server.freeze()
+    await listening(fixture, 3)
+    fixture.server.freeze()
     const calls = [
       ...gone,
       ...[
@@ -323,7 +323,7 @@ function faults(driver: Driver): void {
       assert.equal(outcome.reason.code, 'LOCK_OUTCOME_UNKNOWN', `call ${index}`)
     }
     assert.deepEqual(await opens, { status: 'fulfilled', value: false })
-    lab.server.thaw()
+    fixture.server.thaw()
     await waitUntil(async () => (await permits.acquiredPermits()) === 0)
     await allPermitsAreBack()
     await waitUntil(async () => (await latch.getCount()) === 4)
@@ -335,13 +335,13 @@ function faults(driver: Driver): void {
   })
 
   it('Redis is down for 3 s and comes back empty: holders are notified, and waiters are served when there are permits', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
     const { semaphore, permits, latch } = await warmUp(client)
     client.on('warning', () => {})
     const lost = await permits.acquire()
     const long = await permits.acquire({ leaseTimeMs: 60_000 })
     await latch.trySetCount(1)
-    await lab.server.kill()
+    await fixture.server.kill()
     const killedAt = performance.now()
     const failing = settlesWithin(semaphore.tryAcquire(), 6_000)
     const waiting = [semaphore.acquire(), permits.acquire()] as const
@@ -352,7 +352,7 @@ function faults(driver: Driver): void {
     assert.equal(failed.reason.code, 'LOCK_OUTCOME_UNKNOWN')
     long.assertHeld()
     await sleep(Math.max(0, killedAt + 3_000 - performance.now()))
-    await lab.server.restart()
+    await fixture.server.restart()
     await waitUntil(() => long.signal.aborted, { message: 'the audit after the reconnect finds it gone' })
     assert.equal((long.signal.reason as LeaseLostError).reason, 'gone')
     assert.equal(await opens, true, 'a latch that is not there is open')
@@ -368,21 +368,21 @@ function faults(driver: Driver): void {
   })
 
   it('Redis restarts with its data: nothing is counted twice or lost', async () => {
-    await lab.server.restart(['--appendonly', 'yes', '--appendfsync', 'always'])
-    const client = await lab.connect()
+    await fixture.server.restart(['--appendonly', 'yes', '--appendfsync', 'always'])
+    const client = await fixture.connect()
     const { semaphore, permits, latch } = await warmUp(client)
     await semaphore.acquire({ permits: 2 })
     const permit = await permits.acquire({ permits: 2 })
     await latch.trySetCount(2)
     const opens = latch.await()
     const served = semaphore.acquire({ permits: 3 })
-    await listening(lab, 2)
-    await lab.server.kill()
+    await listening(fixture, 2)
+    await fixture.server.kill()
     const released = [semaphore.release(2), permit.unlock(), latch.countDown()].map((call) =>
       settlesWithin(call, 10_000),
     )
     await sleep(500)
-    await lab.server.restart()
+    await fixture.server.restart()
     for (const outcome of await Promise.all(released)) {
       if (outcome.status === 'rejected') assert.equal(outcome.reason.code, 'LOCK_OUTCOME_UNKNOWN')
     }

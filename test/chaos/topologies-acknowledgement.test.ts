@@ -6,7 +6,7 @@ import { createClient } from 'redis'
 import { type Client, type ClientOptions, type ConnectOptions, connect, type LeaseLostError } from '../../src/index.js'
 import { recordMonitor } from '../support/command-stats.js'
 import { DRIVERS, type DriverName, openClient, type Place } from '../support/failover.js'
-import { watchWholeProcess } from '../support/lab.js'
+import { watchWholeProcess } from '../support/fixture.js'
 import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
 import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
@@ -33,10 +33,10 @@ describe('acknowledgement', { concurrency: true }, () => {
   watchWholeProcess()
 
   for (const driver of DRIVERS) {
-    describe(`of a master with one replica, through ${driver}`, { concurrency: 1 }, () => masterAndReplica(driver))
+    describe(`a master with one replica, through ${driver}`, { concurrency: 1 }, () => masterAndReplica(driver))
   }
 
-  describe('in a cluster', { concurrency: 1 }, () => {
+  describe('acknowledgement in a cluster', { concurrency: 1 }, () => {
     let cluster: Cluster
     let place: Place
     const ends: (() => Promise<unknown>)[] = []
@@ -121,7 +121,7 @@ describe('acknowledgement', { concurrency: true }, () => {
     })
   })
 
-  describe('behind Sentinel', { concurrency: 1 }, () => {
+  describe('acknowledgement behind Sentinel', { concurrency: 1 }, () => {
     let group: SentinelGroup
     before(async () => {
       group = await startSentinels()

@@ -12,7 +12,7 @@ import {
   recovery,
   Storm,
 } from '../support/failover.js'
-import { watchWholeProcess } from '../support/lab.js'
+import { watchWholeProcess } from '../support/fixture.js'
 import type { SlotStep } from '../support/servers/cluster-nodes.js'
 import { type Cluster, startCluster } from '../support/servers/redis-cluster.js'
 import type { RedisServer } from '../support/servers/redis-server.js'
@@ -91,7 +91,7 @@ describe('cluster', { concurrency: 1 }, () => {
     await Promise.all(holds.map((hold) => hold.unlock()))
   })
 
-  describe('while many tasks of several clients and processes acquire and release locks', () => {
+  describe('many tasks of several clients and processes that acquire and release locks', () => {
     const faults: Record<string, () => Promise<{ ms: number }>> = {
       'CLUSTER FAILOVER': () => cluster.failover(CONTENDED),
       'CLUSTER FAILOVER TAKEOVER': () => cluster.failover(CONTENDED, { mode: 'TAKEOVER' }),
@@ -110,12 +110,12 @@ describe('cluster', { concurrency: 1 }, () => {
         return failover
       },
     }
-    for (const [fault, strike] of Object.entries(faults)) {
+    for (const [fault, inject] of Object.entries(faults)) {
       it(`${fault}: no sections overlap, and all callers are served`, async (t) => {
         const storm = await Storm.start(place, OPTIONS)
         await sleep(500)
         const faultAt = monotonicMs()
-        const { ms: failoverMs } = await strike()
+        const { ms: failoverMs } = await inject()
         await sleep(500)
         const history = await storm.stop()
         t.diagnostic(`cluster, ${fault}: new master after ${ms(failoverMs)}; ${recovery(history, faultAt)}`)
@@ -125,7 +125,7 @@ describe('cluster', { concurrency: 1 }, () => {
   })
 
   for (const driver of DRIVERS) {
-    describe(`through ${driver}`, () => {
+    describe(`a cluster through ${driver}`, () => {
       for (const mode of [undefined, 'TAKEOVER'] as const) {
         it(`the slot fails over (${mode ?? 'by agreement'}) during a wait: the waiter is served after the release`, async (t) => {
           const [owner, client] = [await open(driver, OPTIONS), await open(driver, OPTIONS)]

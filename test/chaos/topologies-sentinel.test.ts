@@ -13,7 +13,7 @@ import {
   recovery,
   Storm,
 } from '../support/failover.js'
-import { watchWholeProcess } from '../support/lab.js'
+import { watchWholeProcess } from '../support/fixture.js'
 import { type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -70,12 +70,12 @@ describe('sentinel', { concurrency: 1 }, () => {
     )
   })
 
-  describe('while many tasks of several clients and processes acquire and release locks', () => {
-    async function stormAround(servers: SentinelGroup, fault: string, strike: () => Promise<{ ms: number }>) {
+  describe('many tasks of several clients and processes that acquire and release locks', () => {
+    async function stormAround(servers: SentinelGroup, fault: string, inject: () => Promise<{ ms: number }>) {
       const storm = await Storm.start(placeOf(servers), OPTIONS)
       await sleep(500)
       const faultAt = monotonicMs()
-      const { ms: failoverMs } = await strike()
+      const { ms: failoverMs } = await inject()
       await sleep(500)
       const history = await storm.stop()
       assertExclusive(history)
@@ -104,15 +104,15 @@ describe('sentinel', { concurrency: 1 }, () => {
         return failover
       },
     }
-    for (const [fault, strike] of Object.entries(faults)) {
+    for (const [fault, inject] of Object.entries(faults)) {
       it(`${fault}: no sections overlap, and all callers are served`, async (t) => {
-        t.diagnostic(await stormAround(group, fault, strike))
+        t.diagnostic(await stormAround(group, fault, inject))
       })
     }
   })
 
   for (const driver of DRIVERS) {
-    describe(`through ${driver}`, () => {
+    describe(`Sentinel through ${driver}`, () => {
       it('the master is killed: acknowledged holds stay held and are renewed at the new master', async (t) => {
         const client = await open(driver, { lockWatchdogTimeoutMs: 9_000, commandTimeoutMs: 1_500 })
         const lost: LeaseLostError[] = []

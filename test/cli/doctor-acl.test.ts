@@ -24,19 +24,19 @@ describe('holdfast doctor', () => {
       return withUser(server, 'someone', SECRET)
     }
 
-    it('prints only the rule', async () => {
+    it('holdfast doctor --acl prints only the rule', async () => {
       const run = await doctor(['--acl'])
       assert.deepEqual([run.code, run.stderr, run.stdout], [0, '', `${aclRule('app', 'lock:')}\n`])
       const other = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:*'])
       assert.match(other.stdout, /^ACL SETUSER shop reset on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
     })
 
-    it('prints a rule that Redis accepts if every name is allowed', async () => {
+    it('holdfast doctor --acl prints a rule that Redis accepts if every name is allowed', async () => {
       const { stdout } = await doctor(['--acl', '--user', 'all', '--prefix', '*', '--redis', server.url])
       assert.equal(await server.admin.call(...(stdout.trim().split(' ') as [string])), 'OK')
     })
 
-    it('prints the rules in docs/deploying.md', () => {
+    it('holdfast doctor --acl prints the rules in docs/deploying.md', () => {
       const blocks = codeBlocksOf('docs/deploying.md').map(({ lines }) => lines.join(' ').split(/\s+/).join(' ').trim())
       assert.ok(
         blocks.includes(aclRule('app', 'lock:')),
@@ -48,7 +48,7 @@ describe('holdfast doctor', () => {
       )
     })
 
-    it('allows exactly the commands of the scripts', () => {
+    it('holdfast doctor --acl allows exactly the commands of the scripts', () => {
       const scripts = readFileSync(new URL('../../src/lua/generated.js', import.meta.url), 'utf8')
       const used = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name = '']) => name))
       // The last two are for operators, who record what they force.
@@ -57,7 +57,7 @@ describe('holdfast doctor', () => {
       for (const command of PLAIN_COMMANDS) assert.ok(used.has(command))
     })
 
-    it('prints a rule that is sufficient for locks and for the doctor, and the doctor confirms it', async () => {
+    it('holdfast doctor --acl prints a rule that suffices for locks and for the doctor', async () => {
       const { stdout } = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:', '--redis', server.url])
       const [, ...words] = stdout.trim().replace('>secret', `>${SECRET}`).split(' ')
       await server.admin.call('ACL', ...words)
@@ -89,7 +89,7 @@ describe('holdfast doctor', () => {
       await expectNothingLeft(server)
     })
 
-    it('reports the rights that a user lacks', async () => {
+    it('holdfast doctor --acl reports the rights that a user lacks', async () => {
       const rights: [words: string[], status: string, message: RegExp][] = [
         [['+@all', '~lock:*', '&*'], 'warning', /no right to \{lock:.*fair locks/],
         [['+@all', '-lpos', '-zcard', '~*', '&*'], 'warning', /^not allowed: lpos, zcard$/],
@@ -115,7 +115,7 @@ describe('holdfast doctor', () => {
       await expectNothingLeft(server)
     })
 
-    it('reports what it may not check, and continues', async () => {
+    it('holdfast doctor --acl reports what it may not check, and continues', async () => {
       const run = await report([
         '--redis',
         await user('+evalsha', '+eval', '+time', '+@hash', '+@keyspace', '+@pubsub', '~*', '&*'),
@@ -128,7 +128,7 @@ describe('holdfast doctor', () => {
       assert.equal(run.check('trial-lock').status, 'ok')
     })
 
-    it('finds the same missing rights by trying commands, as it must before Redis 7', async () => {
+    it('holdfast doctor --acl finds the same missing rights by trying commands as by asking', async () => {
       for (const words of [
         ['+@all', '~*', '&*'],
         ['+@all', '-lpos', '-zcard', '~*', '&*'],

@@ -12,7 +12,7 @@ import { waitUntil } from '../support/wait-until.js'
 describe('holdfast doctor', () => {
   const file = configFolder()
 
-  describe('with replicas', () => {
+  describe('holdfast doctor on a master with replicas', () => {
     let master: RedisServer
     let replica: RedisServer
     before(async () => {
@@ -25,7 +25,7 @@ describe('holdfast doctor', () => {
       await master.stop()
     })
 
-    it('reports a replica, and the address of its master', async () => {
+    it('holdfast doctor reports a replica, and the address of its master', async () => {
       const run = await report(['--redis', replica.url])
       assert.deepEqual([run.code, run.check('role').status], [1, 'problem'])
       assert.match(run.check('role').fix ?? '', new RegExp(`127\\.0\\.0\\.1:${master.port}`))
@@ -34,7 +34,7 @@ describe('holdfast doctor', () => {
       assert.match(run.check('failover').message, /^a replica refuses writes/)
     })
 
-    it('reports that replicas acknowledge, and that a master without them would continue', async () => {
+    it('holdfast doctor reports that replicas acknowledge, and that a lone master would continue', async () => {
       const run = await report(['--redis', master.url])
       assert.deepEqual([run.code, run.check('replicas').message, run.check('wait').status], [0, '1 up to date', 'ok'])
       assert.match(run.check('min-replicas').fix ?? '', /min-replicas-to-write 1/)
@@ -44,7 +44,7 @@ describe('holdfast doctor', () => {
       assert.deepEqual(await master.admin.keys('*'), [])
     })
 
-    it('reports that WAIT is denied', async () => {
+    it('holdfast doctor reports that WAIT is denied', async () => {
       const { admin } = master
       await admin.call('ACL', 'SETUSER', 'someone', 'on', `>${SECRET}`, '+@all', '-wait', '~*', '&*')
       const run = await report(['--redis', withUser(master, 'someone', SECRET)])
@@ -52,7 +52,7 @@ describe('holdfast doctor', () => {
       assert.match(run.check('wait').fix ?? '', /\+wait/)
     })
 
-    it('reports that no replica acknowledges', async () => {
+    it('holdfast doctor reports that no replica acknowledges', async () => {
       replica.freeze()
       try {
         const run = await report(['--redis', master.url])
@@ -64,7 +64,7 @@ describe('holdfast doctor', () => {
     })
   })
 
-  it('finds a list of servers, and what stands before one', async () => {
+  it('holdfast doctor finds a list of servers, and what stands before one', async () => {
     await using server = await startRedis()
     const list = `replicatedServersConfig:\n  nodeAddresses:\n    - "${server.url}"\n`
     const listed = await report(['--config', file('list.yaml', list)])
@@ -82,7 +82,7 @@ describe('holdfast doctor', () => {
     assert.match(behind.check('failover').message, /^none: if this server fails/)
   })
 
-  it('checks a server with TLS', async () => {
+  it('holdfast doctor checks a server with TLS', async () => {
     using certificates = await makeCertificates()
     await using tls = await startTlsRedis(certificates)
     const env = { NODE_EXTRA_CA_CERTS: certificates.caFile }
@@ -93,7 +93,7 @@ describe('holdfast doctor', () => {
     assert.equal(untrusted.code, 69)
   })
 
-  it('checks the nodes, slots and replicas of a cluster', async () => {
+  it('holdfast doctor checks the nodes, slots and replicas of a cluster', async () => {
     await using cluster = await startCluster()
     const addresses = cluster.nodes.map(({ url }) => `    - "${url}"`).join('\n')
     const config = file('cluster.yaml', `clusterServersConfig:\n  nodeAddresses:\n${addresses}\n`)
@@ -121,7 +121,7 @@ describe('holdfast doctor', () => {
     assert.match(single.check('role').fix ?? '', /clusterServersConfig/)
   })
 
-  it('checks Sentinels', async () => {
+  it('holdfast doctor checks Sentinels', async () => {
     await using group = await startSentinels()
     const addresses = group.sentinels.map(({ url }) => `    - "${url}"`).join('\n')
     const text = `sentinelServersConfig:\n  masterName: ${group.masterName}\n  sentinelAddresses:\n${addresses}\n`

@@ -51,7 +51,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     await server.admin.call('ACL', ...words)
   }
 
-  it('reports the name and version of the server, and that it is standalone', async () => {
+  it('holdfast doctor reports the name and version of the server, and that it is standalone', async () => {
     const info = await server.admin.info('server')
     const version = /^(?:valkey|redict)_version:(\S+)/m.exec(info)?.[1] ?? /^redis_version:(\S+)/m.exec(info)?.[1]
     const product = /^valkey_version:/m.test(info) ? 'Valkey' : /^redict_version:/m.test(info) ? 'Redict' : 'Redis'
@@ -60,7 +60,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     assert.equal(check('endpoint').message, `a single server, ${product}; no proxy detected`)
   })
 
-  it('names the setting for slow scripts of this version', async () => {
+  it('holdfast doctor names the setting for slow scripts of this version', async () => {
     await server.admin.config('SET', 'lua-time-limit', '100')
     try {
       const check = await report(['--redis', server.url])
@@ -71,7 +71,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     }
   })
 
-  it('distinguishes a cluster node from a single server', async () => {
+  it('holdfast doctor distinguishes a cluster node from a single server', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const [first] = cluster.nodes
     assert(first)
@@ -113,12 +113,12 @@ describe('holdfast doctor on the server that the tests run on', () => {
     }
   })
 
-  describe('as a user with the rule for shop:', () => {
+  describe('a user with the rule for shop:', () => {
     before(async () => {
       await paste(aclRule('shop', 'shop:', ENGINE_VERSION))
     })
 
-    it('reports no missing and no excessive rights', async () => {
+    it("a user with the rule for shop: has no missing and no excessive rights in the doctor's report", async () => {
       const check = await report(['--redis', urlOf('shop'), '--prefix', 'shop:'])
       for (const id of ['rights', 'trial-lock', 'pubsub']) {
         assert.equal(check(id).status, 'ok', `${id}: ${check(id).message}`)
@@ -146,14 +146,14 @@ describe('holdfast doctor on the server that the tests run on', () => {
   })
 
   // Before Redis 7 a server does not report what a user may do, and the doctor tries nothing harmful.
-  it('notes that a user may change locks with other prefixes', { skip: IS_BEFORE_7 }, async () => {
+  it('holdfast doctor notes that a user may change locks with other prefixes', { skip: IS_BEFORE_7 }, async () => {
     await paste(`${aclRule('wide', 'shop:', ENGINE_VERSION)} ~redisson_lock_token:*`)
     const rights = (await report(['--redis', urlOf('wide'), '--prefix', 'shop:']))('rights')
     assert.equal(rights.status, 'note')
     assert.match(rights.message, /change locks whose names do not begin with shop:/)
   })
 
-  it('warns of missing rights to locks with braces in their names', async () => {
+  it('holdfast doctor warns of missing rights to locks with braces in their names', async () => {
     const rule = aclRule('narrow', 'shop:', ENGINE_VERSION)
     await paste(rule.replace('~redisson_lock_token:shop:* ', ''))
     const rights = (await report(['--redis', urlOf('narrow'), '--prefix', 'shop:']))('rights')

@@ -1,12 +1,15 @@
 /** `holdfast doctor` on locks that nobody frees, holds that are old, and queues with the dead in them. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { text } from 'node:stream/consumers'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { SAMPLE_MS, sampleLocks } from '../../src/doctor/lock-sample.js'
 import { type Client, connect, type LockInfo } from '../../src/index.js'
 import { clientRecordKey, fairQueue, turnQueueKey } from '../../src/wire/keys.js'
 import { doctor, report, SECRET, withUser } from '../support/doctor.js'
 import { expectNothingLeft } from '../support/leak-check.js'
+import { ADMIN } from '../support/rights.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -37,11 +40,18 @@ describe('holdfast doctor', () => {
     ) as Record<'lock-expiry' | 'oldest-holds' | 'dead-waiters', ReturnType<typeof run.check>>
   }
 
+  /** What redis-cli does with a command. */
+  async function pasted(command: string): Promise<void> {
+    const cli = spawn('redis-cli', ['-p', String(server.port), '--user', ADMIN, '--pass', 'none', '--no-auth-warning'])
+    cli.stdin.end(`${command}\n`)
+    assert.equal((await text(cli.stdout)).trim(), '1', command)
+  }
+
   async function held(name: string, holder = `${JAVA}:1`): Promise<void> {
     await server.admin.multi().hset(name, holder, 1).pexpire(name, 600_000).exec()
   }
 
-  it('finds nothing where there are no locks, or only living ones', async () => {
+  it('holdfast doctor finds nothing where there are no locks, or only living ones', async () => {
     for (const { status, message } of Object.values(await checks()))
       assert.deepEqual([status, message], ['ok', 'no locks'])
     await using client = await connect({ url: server.url, inspection: { name: 'shop' } })
@@ -61,7 +71,7 @@ describe('holdfast doctor', () => {
     for (const wait of waiting) await (await wait).unlock()
   })
 
-  it('reports locks without a TTL as a problem, and how to end them', async () => {
+  it('holdfast doctor reports locks without a TTL as a problem, and how to end them', async () => {
     for (const name of ['lock:a', 'lock:b', 'lock:c']) await server.admin.hset(name, `${JAVA}:1`, 1)
     await held('lock:e')
     await server.admin.hset('lock:d', { mode: 'write', [`${JAVA}:1:write`]: 1 })
@@ -72,7 +82,21 @@ describe('holdfast doctor', () => {
     assert.match(fix ?? '', /^PEXPIRE lock:[a-d] 30000: a live holder renews it/)
   })
 
-  it('names the oldest holds, by whom and for what, as far as that is known', async () => {
+  for (const name of ['lock:x\nFLUSHALL\n', 'lock:a b', `lock:"'\\é`, `lock:${'long'.repeat(30)}`]) {
+    it(`a command of holdfast doctor is safe to paste for ${JSON.stringify(name).slice(0, 30)}`, async () => {
+      await server.admin.mset('other', 1, 'FLUSHALL', 1)
+      await server.admin.hset(name, `${JAVA}:1`, 1)
+      const { stdout } = await doctor(['--redis', server.url])
+      assert.doesNotMatch(stdout, /^\W*FLUSHALL/m)
+      const { fix } = (await checks())['lock-expiry']
+      const [command = ''] = (fix ?? '').split(': a live holder')
+      await pasted(command)
+      assert((await server.admin.pttl(name)) > 0, command)
+      assert.equal(await server.admin.exists('other'), 1)
+    })
+  }
+
+  it('holdfast doctor names the oldest holds, by whom and for what, as far as that is known', async () => {
     const id = randomUUID()
     const holds = [{ lock: 'lock:a', holder: `${id}:1`, count: 1, heldMs: 7_100_000, label: 'report' }]
     const record = { v: 1, client: id, name: 'reports', host: 'rep-1', pid: 7, version: '1.2.3', holds, waits: [] }
@@ -87,7 +111,7 @@ describe('holdfast doctor', () => {
     )
   })
 
-  it('reports waiters that nobody listens for, those of fair locks as a warning', async () => {
+  it('holdfast doctor reports waiters nobody listens for, those of fair locks as a warning', async () => {
     await held('lock:plain')
     await server.admin.rpush(turnQueueKey('lock:plain'), `${randomUUID()}:1`, `${randomUUID()}:2`)
     const { 'dead-waiters': ofTurns } = await checks()
@@ -100,7 +124,7 @@ describe('holdfast doctor', () => {
     assert.match(ofBoth.message, /^3 that nobody listens for: .*lock:fair \(10488e73-\S+:26\).*, at 2 locks$/)
   })
 
-  it('says what its user may not see, and needs no more than the role viewer has', async () => {
+  it('holdfast doctor says what its user may not see, and needs no more than the role viewer has', async () => {
     const { admin } = server
     await held('lock:a')
     await server.admin.rpush(fairQueue('lock:a'), `${JAVA}:26`)
@@ -126,7 +150,7 @@ describe('holdfast doctor', () => {
     assert.equal(found['dead-waiters'].status, 'warning', found['dead-waiters'].message)
   })
 
-  it('stops reading locks after a moment, and keeps what it has found', async () => {
+  it('holdfast doctor stops reading locks after a moment, and keeps what it has found', async () => {
     const locks = async function* ({ signal }: { signal: AbortSignal }): AsyncGenerator<Partial<LockInfo>> {
       yield { name: 'lock:a' }
       const keepAlive = setInterval(() => {}, 1_000)

@@ -7,7 +7,7 @@ import { Server } from '../../src/doctor/server.js'
 import type { DeploymentUnderTest } from '../../src/doctor/target.js'
 
 describe('holdfast doctor', () => {
-  describe('on the replies of a fake server', () => {
+  describe('holdfast doctor on the replies of a fake server', () => {
     const deployment = { isCluster: false, trialName: 'trial' } as DeploymentUnderTest
 
     /** A server with these fields of INFO that replies to these commands. */
@@ -34,7 +34,7 @@ describe('holdfast doctor', () => {
       return await check?.run(server, deployment)
     }
 
-    it('reports versions that are too old', async () => {
+    it('holdfast doctor reports versions that are too old', async () => {
       const versions: [info: Record<string, string>, status: string, message: RegExp][] = [
         [{ redis_version: '4.0.14' }, 'problem', /^Redis 4\.0\.14: scripts that read the time/],
         [{ redis_version: '5.0.14' }, 'problem', /LPOS/],
@@ -54,7 +54,7 @@ describe('holdfast doctor', () => {
       }
     })
 
-    it('reports products that differ', async () => {
+    it('holdfast doctor reports products that differ', async () => {
       const products: [server: Server, status: string, message: RegExp][] = [
         [fakeServer({ dragonfly_version: 'df-v1.30' }), 'warning', /^Dragonfly/],
         [fakeServer({ executable: '/usr/bin/keydb-server' }), 'warning', /^KeyDB/],
@@ -71,7 +71,7 @@ describe('holdfast doctor', () => {
       }
     })
 
-    it('reports a proxy that shards by key, and whether it knows hash tags', async () => {
+    it('holdfast doctor reports a proxy that shards by key, and whether it knows hash tags', async () => {
       const tagOf = (key: string): string => /\{(.+)\}/.exec(key)?.[1] ?? key
       const shardOf = (text: string): string => String([...text].reduce((sum, char) => sum + char.charCodeAt(0), 0) % 2)
       const proxies: [evaluate: (key: string) => string, status: string, message: RegExp][] = [
@@ -87,7 +87,7 @@ describe('holdfast doctor', () => {
       }
     })
 
-    it('reports clocks that differ, and a clock that steps', async () => {
+    it('holdfast doctor reports clocks that differ, and a clock that steps', async () => {
       const time = (ms: number): string[] => [String(Math.floor(ms / 1_000)), String(Math.floor((ms % 1_000) * 1_000))]
       const ahead = await finding('clock', fakeServer({}, { TIME: () => time(Date.now() + 90_000) }))
       assert.equal(ahead?.status, 'note')
@@ -98,7 +98,7 @@ describe('holdfast doctor', () => {
       assert.match(stepping?.message ?? '', /stepped by -3\d{6} ms/)
     })
 
-    it('reports failed writes and a lagging replica', async () => {
+    it('holdfast doctor reports failed writes and a lagging replica', async () => {
       const misconf = await finding('persistence', fakeServer({ rdb_last_bgsave_status: 'err' }))
       assert.match(misconf?.message ?? '', /MISCONF/)
       assert.equal(misconf?.status, 'problem')

@@ -150,7 +150,7 @@ describe('holdfast doctor --acl --role', () => {
     assert.equal(foreign.code, 77)
   })
 
-  it('has rules that the server accepts if every name is allowed, and roles only with --acl', async () => {
+  it('the rules of doctor --acl --role are accepted by the server, and --role needs --acl', async () => {
     for (const role of ['viewer', 'operator'] as const) {
       const words = aclRule(`all-${role}`, '*', ENGINE_VERSION, role).split(' ')
       assert.equal(await server.admin.call(...(words as [string])), 'OK')

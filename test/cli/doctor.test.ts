@@ -13,7 +13,7 @@ import { startProxy } from '../support/servers/tcp-proxy.js'
 describe('holdfast doctor', () => {
   const file = configFolder()
 
-  describe('on a healthy server', () => {
+  describe('a healthy server', () => {
     let server: RedisServer
     before(async () => {
       server = await startRedis({ args: ['--appendonly', 'yes'] })
@@ -21,7 +21,7 @@ describe('holdfast doctor', () => {
     afterEach(() => expectNothingLeft(server))
     after(() => server.stop())
 
-    it('reports no warning or problem, leaves nothing behind and exits with 0', async () => {
+    it('a healthy server has no warning or problem, is left as it was, and gives exit code 0', async () => {
       const run = await report(['--redis', server.url])
       assert.deepEqual([run.code, run.ok, run.bad], [0, true, []])
       for (const id of ['reachable', 'version', 'eviction', 'persistence', 'role', 'trial-lock', 'pubsub']) {
@@ -31,7 +31,7 @@ describe('holdfast doctor', () => {
       assert.equal(run.check('rights').status, 'note', 'the default user may do everything')
     })
 
-    it('prints one line per check by group, without colours in a pipe; reasons and ids only with --verbose', async () => {
+    it('holdfast doctor prints one line per check by group; reasons and ids only with --verbose', async () => {
       const run = await doctor([], { REDIS_URL: server.url })
       assert.equal(run.code, 0)
       assert.equal(run.stderr, '')
@@ -46,7 +46,7 @@ describe('holdfast doctor', () => {
     })
   })
 
-  describe('on a misconfigured server', () => {
+  describe('a misconfigured server', () => {
     let server: RedisServer
     before(async () => {
       server = await startRedis()
@@ -109,7 +109,7 @@ describe('holdfast doctor', () => {
     ]
     for (const { settings, expected } of faults) {
       const title = Object.entries(settings).map(([name, value]) => `${name} "${value}"`)
-      it(`reports ${title.join(' and ')}`, async () => {
+      it(`holdfast doctor reports ${title.join(' and ')}`, async () => {
         const { admin } = server
         const before = new Map<string, string>()
         for (const [name, value] of Object.entries(settings)) {
@@ -132,7 +132,7 @@ describe('holdfast doctor', () => {
       })
     }
 
-    it('reports a slow command without its arguments', async () => {
+    it('holdfast doctor reports a slow command without its arguments', async () => {
       const { admin } = server
       const slow = `local function now() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
         local until_ = now() + 150 while now() < until_ do end return ARGV[1]`
@@ -145,7 +145,7 @@ describe('holdfast doctor', () => {
       assert.ok(!JSON.stringify(run).includes(SECRET))
     })
 
-    it('reports that maxclients is reached', async () => {
+    it('holdfast doctor reports that maxclients is reached', async () => {
       const { admin } = server
       await admin.config('SET', 'maxclients', 3) // ours, and two of the doctor
       try {
@@ -158,7 +158,7 @@ describe('holdfast doctor', () => {
       }
     })
 
-    it('prints reason and fix below the line of a check that fails', async () => {
+    it('holdfast doctor prints reason and fix below the line of a check that fails', async () => {
       await server.admin.config('SET', 'tcp-keepalive', 0)
       const run = await doctor(['--redis', server.url])
       await server.admin.config('SET', 'tcp-keepalive', 300)
@@ -170,7 +170,7 @@ describe('holdfast doctor', () => {
     })
   })
 
-  describe('without a Redis, or without access to it', () => {
+  describe('a missing or inaccessible Redis', () => {
     let server: RedisServer
     before(async () => {
       server = await startRedis()
@@ -178,13 +178,13 @@ describe('holdfast doctor', () => {
     })
     after(() => server.stop())
 
-    it('reports an unreachable Redis and exits with 69', async () => {
+    it('holdfast doctor reports an unreachable Redis and exits with 69', async () => {
       const run = await report(['--redis', `redis://127.0.0.1:${await freePort()}`])
       assert.deepEqual([run.code, run.ok, run.checks.length], [69, false, 1])
       assert.match(run.check('reachable').message, /ECONNREFUSED/)
     })
 
-    it('reports a wrong or missing password without printing it, and exits with 69', async () => {
+    it('holdfast doctor reports a wrong or missing password without printing it, and exits with 69', async () => {
       const wrong = `${SECRET}-wrong`
       for (const url of [withUser(server, 'default', wrong), server.url]) {
         for (const run of [await report([], { REDIS_URL: url }), await doctor(['--redis', url])]) {
@@ -197,7 +197,7 @@ describe('holdfast doctor', () => {
       }
     })
 
-    it('rejects wrong usage with 64, without printing secrets', async () => {
+    it('holdfast doctor rejects wrong usage with 64, without printing secrets', async () => {
       for (const args of [
         ['--nonsense'],
         ['--redis', `http://user:${SECRET}@example.org`],
@@ -214,7 +214,7 @@ describe('holdfast doctor', () => {
       }
     })
 
-    it('reports a server that does not reply', async () => {
+    it('holdfast doctor reports a server that does not reply', async () => {
       await using silent = await startRedis()
       await using proxy = await startProxy(silent.port)
       proxy.freeze()
@@ -224,7 +224,7 @@ describe('holdfast doctor', () => {
       assert.match(run.check('reachable').message, /no reply within 500 ms/)
     })
   })
-  it('reports settings of a Redisson configuration that are ignored or harmful', async () => {
+  it('holdfast doctor reports settings of a Redisson configuration that are ignored or harmful', async () => {
     await using server = await startRedis()
     const address = `singleServerConfig:\n  address: "${server.url}"\n`
     const ignored = await report([
@@ -239,7 +239,7 @@ describe('holdfast doctor', () => {
     assert.match(run.check('settings').fix ?? '', /timeout: 3000/)
   })
 
-  it('documents every option and exit code in docs/cli.md', async () => {
+  it('docs/cli.md documents every option and exit code of holdfast doctor', async () => {
     const { stdout, code } = await doctor(['--help'])
     assert.equal(code, 0)
     const page = readPage('docs/cli.md')
@@ -251,7 +251,7 @@ describe('holdfast doctor', () => {
     for (const word of words) assert.ok(page.includes(String(word)), `${word} is not in docs/cli.md`)
   })
 
-  it('documents every check in docs/deploying.md', () => {
+  it('docs/deploying.md documents every check of holdfast doctor', () => {
     const page = readPage('docs/deploying.md')
     const missing = CHECKS.filter(({ id }) => !page.includes(`\`${id}\``)).map(({ id }) => id)
     assert.deepEqual(missing, [])

@@ -3,18 +3,20 @@ process.env['TZ'] = 'UTC'
 
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { unlockCommand, word } from '../../src/cli/operate/describe.js'
+import { unlockCommand } from '../../src/cli/operate/describe.js'
 import { parseFleetOptions } from '../../src/cli/operate/options.js'
-import type { LockInfo } from '../../src/fleet/lock-info.js'
+import type { HolderInfo, LockInfo } from '../../src/fleet/lock-info.js'
 import { durationOf } from '../../src/util/duration-text.js'
 import { userAtHost } from '../../src/util/user-at-host.js'
+import { word } from '../../src/util/visible.js'
 import { client, FakeFleet, holder, LOCKS, lockInfo, runOn, waiter } from '../support/fakes/fake-fleet.js'
 
 const CONTROL = /(?![\n])[\p{Cc}\p{Bidi_Control}]/u
+const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f'
 const HOSTILE = '\x1b]0;gone\x07\u009b2J\u202e\r\n3 locks\u2028'
 
 describe('holdfast ls', () => {
-  it('lists the oldest first, by name or by waiters if asked', async () => {
+  it('holdfast ls lists what may never end first, then the oldest; by name or by waiters if asked', async () => {
     const namesOf = async (...args: string[]) => {
       const { output } = await runOn(new FakeFleet(), ['ls', ...args, '--json'])
       const lines = output
@@ -24,15 +26,20 @@ describe('holdfast ls', () => {
       assert.ok('summary' in lines.at(-1))
       return lines.slice(0, -1).map(({ name }) => name)
     }
-    const oldest = ['lock:nightly', 'lock:stock:7', 'account:17', 'account:42', 'lock:order:1001']
+    const oldest = ['lock:order:1001', 'lock:nightly', 'lock:stock:7', 'account:17', 'account:42']
     assert.deepEqual(await namesOf(), oldest)
+    const endless = lockInfo('z', [{ holder: 'z:1', holdCount: 1, status: 'unlisted' }], [], {
+      remainingLeaseMs: Number.POSITIVE_INFINITY,
+    })
+    const { output } = await runOn(new FakeFleet([...LOCKS, endless]), ['ls'])
+    assert.match(output, /^LOCK.*\nz /)
     assert.deepEqual(await namesOf('--sort', 'name'), LOCKS.map(({ name }) => name).sort())
     assert.equal((await namesOf('--sort', 'waiters'))[1], 'lock:stock:7')
     assert.deepEqual(await namesOf('lock:s*'), ['lock:stock:7'])
-    assert.deepEqual(await namesOf('--older-than', '30s'), ['lock:nightly', 'lock:stock:7', 'lock:order:1001'])
+    assert.deepEqual(await namesOf('--older-than', '30s'), ['lock:order:1001', 'lock:nightly', 'lock:stock:7'])
   })
 
-  it('counts the clients by status, and says where something is not known', async () => {
+  it('holdfast ls counts the clients by status, and says where something is not known', async () => {
     const [nightly, ...others] = LOCKS as [LockInfo, ...LockInfo[]]
     const { output, exitCode } = await runOn(new FakeFleet([{ ...nightly, isComplete: false }, ...others]), ['ls'])
     assert.equal(exitCode, 0)
@@ -40,7 +47,7 @@ describe('holdfast ls', () => {
     assert.match(output, /5 locks · 1 incomplete · clients: ● 3 responding {2}○ 0 silent .* \? 1 unlisted\n$/)
   })
 
-  it('has a line for a lock without expiry, and one that is free but waited for', async () => {
+  it('holdfast ls has a line for a lock without expiry, and one for a free lock that is waited for', async () => {
     const of = client('a', 'app', '', 3, '')
     const locks = [
       lockInfo('forever', [holder(of, 1, { heldMs: 10 })], [], { remainingLeaseMs: Number.POSITIVE_INFINITY }),
@@ -54,14 +61,14 @@ describe('holdfast ls', () => {
 })
 
 describe('holdfast who', () => {
-  it('returns 1 for a lock that is free', async () => {
+  it('holdfast who returns 1 for a lock that is free', async () => {
     assert.deepEqual(await runOn(new FakeFleet(), ['who', 'none']), {
       exitCode: 1,
       output: 'none is free\n  no waiters\n',
     })
   })
 
-  it('prints every holder of a shared lock, and the stack where it was taken if asked', async () => {
+  it('holdfast who prints every holder of a shared lock, and if asked the stack where it was taken', async () => {
     const of = client('a', 'app', 'host', 3, '')
     const stack = 'Error\n    at charge (app.js:1:2)'
     const readers = [1, 2].map((owner) => holder(of, owner, { mode: 'read', heldMs: 5_000, stack }))
@@ -73,7 +80,7 @@ describe('holdfast who', () => {
     assert.match((await runOn(fleet, ['who', 'rw', '--stack'])).output, /\n {12}at charge \(app\.js:1:2\)\n/)
   })
 
-  it('says when there may be more waiters', async () => {
+  it('holdfast who says when there may be more waiters', async () => {
     const fleet = new FakeFleet([lockInfo('a', [], [], { isComplete: false })])
     assert.match((await runOn(fleet, ['who', 'a'])).output, /There may be more: a client/)
   })
@@ -84,7 +91,7 @@ describe('holdfast unlock', () => {
   const id = holders[0]?.holder ?? ''
   const args = ['unlock', 'lock:nightly', '--holder', id]
 
-  it('does nothing for another holder than that of the lock, and returns 1', async () => {
+  it("holdfast unlock does nothing for another holder than the lock's, and returns 1", async () => {
     const fleet = new FakeFleet()
     const { exitCode, output } = await runOn(fleet, ['unlock', 'lock:nightly', '--holder', id.slice(0, 8), '--yes'])
     assert.equal(exitCode, 1)
@@ -93,7 +100,7 @@ describe('holdfast unlock', () => {
     assert.deepEqual(fleet.orders, [])
   })
 
-  it('does nothing unless the name of the lock is typed, and returns 77', async () => {
+  it('holdfast unlock does nothing unless the name of the lock is typed, and returns 77', async () => {
     const fleet = new FakeFleet()
     assert.equal((await runOn(fleet, args, 'yes')).exitCode, 77)
     assert.equal((await runOn(fleet, args)).exitCode, 77, 'without a terminal')
@@ -102,7 +109,7 @@ describe('holdfast unlock', () => {
     assert.equal(fleet.orders.length, 1)
   })
 
-  it('passes on the reason and the grace', async () => {
+  it('holdfast unlock passes on the reason and the grace', async () => {
     const fleet = new FakeFleet()
     await runOn(fleet, [...args, '--yes', '--reason', 'INC-4711', '--grace', '5s', '--anyway'])
     assert.deepEqual(fleet.orders[0], {
@@ -116,7 +123,26 @@ describe('holdfast unlock', () => {
     })
   })
 
-  it('with a quarantine says before and after for how long nobody has the lock', async () => {
+  it('holdfast unlock promises the lock to no waiter if other readers keep it', async () => {
+    const readers = ['responding', 'silent', 'unlisted'].map((status, at) => ({
+      holder: `${JAVA}:${at + 1}`,
+      holdCount: 1,
+      status,
+    }))
+    const fleet = new FakeFleet([lockInfo('r', readers as HolderInfo[], [])])
+    for (const [at, sentence] of [
+      /It loses the lock, which 2 other holders keep, once its work has stopped, after 2\.0s at the latest\./,
+      /Unless it reacts within 4\.5s, nothing changes; --anyway would take the lock from it\./,
+      /after 4\.5s the lock is taken from it, and 2 other holders keep it, even if this holder is still working\./,
+    ].entries()) {
+      const anyway = at === 2 ? ['--anyway'] : []
+      const { output } = await runOn(fleet, ['unlock', 'r', '--holder', `${JAVA}:${at + 1}`, ...anyway], 'r')
+      assert.match(output, sentence)
+      assert.doesNotMatch(output, /next waiter/)
+    }
+  })
+
+  it('holdfast unlock with a quarantine says for how long nobody has the lock, before and after', async () => {
     const fleet = Object.assign(new FakeFleet(), { outcome: 'freed', tookMs: 12_500 })
     const of = ['unlock', 'lock:stock:7', '--holder', LOCKS[2]?.holders[0]?.holder ?? '', '--grace', '0']
     const order = [...of, '--anyway', '--quarantine', '10s']
@@ -131,7 +157,7 @@ describe('holdfast unlock', () => {
     await assert.rejects(runOn(fleet, [...of, '--quarantine', '10s']), /--quarantine needs --anyway/)
   })
 
-  it('returns 0 for a lock that was freed, 75 for a silent holder, 1 for one that was faster', async () => {
+  it('holdfast unlock returns 0 for a freed lock, 75 for a silent holder, 1 for one that was faster', async () => {
     const fleet = new FakeFleet()
     for (const [outcome, code] of Object.entries({ released: 0, freed: 0, silent: 75, 'not-held': 1 })) {
       fleet.outcome = outcome as typeof fleet.outcome
@@ -143,7 +169,7 @@ describe('holdfast unlock', () => {
     }
   })
 
-  it('says before what will happen to a holder that nobody can notify', async () => {
+  it('holdfast unlock says beforehand what will happen to a holder that nobody can notify', async () => {
     const java = LOCKS[1]?.holders[0]?.holder ?? ''
     const order = ['unlock', 'lock:order:1001', '--holder', java]
     assert.match(
@@ -177,7 +203,7 @@ describe('holdfast watch', () => {
     return linesOf(output)
   }
 
-  it('prints what has changed at a lock between two looks', async () => {
+  it('holdfast watch prints what has changed at a lock between two looks', async () => {
     const states: LockInfo[] = [
       lockInfo('l', [holder(of, 1)], []),
       lockInfo('l', [holder(of, 1, { heldMs: 400 })], [waiter(of, 9, 10, { label: 'refund' })]),
@@ -195,7 +221,7 @@ describe('holdfast watch', () => {
     ])
   })
 
-  it('looks at once after a message, also during a look, and again soon for the grant that has none', async () => {
+  it('holdfast watch looks at once after a message, and again soon for the grant that has none', async () => {
     const states: LockInfo[] = [
       lockInfo('l', [holder(of, 1)], []),
       lockInfo('l', [], []),
@@ -213,7 +239,7 @@ describe('holdfast watch', () => {
     ])
   })
 
-  it('has a line for each hold that a client passed on, as far as its replies tell', async () => {
+  it('holdfast watch has a line for each hold that a client passed on, as far as its replies tell', async () => {
     const held = (heldMs: number, status: 'responding' | 'silent' = 'responding'): LockInfo =>
       lockInfo('l', [holder(of, 1, { heldMs, status })], [])
     const states = [held(500), held(900), held(20), held(10, 'silent'), held(5)]
@@ -226,7 +252,7 @@ describe('holdfast watch', () => {
 })
 
 describe('holdfast top', () => {
-  it('has the contended locks first, and since when it has seen a hold of unknown age', async () => {
+  it('holdfast top has the contended locks first, and since when it has seen a hold of unknown age', async () => {
     const { output } = await runOn(new FakeFleet(), ['top', 'lock:*', '--once'])
     assert.match(output, /^03:14:33\.120 {2}3 locks · /)
     assert.deepEqual([...output.matchAll(/^lock:\S+/gm)].map(String), [
@@ -237,7 +263,7 @@ describe('holdfast top', () => {
     assert.match(output, /lock:order:1001 +lock +>\d+ms/)
   })
 
-  it('drops a lock that is free at the next look', async () => {
+  it('holdfast top drops a lock that is free at the next look', async () => {
     const stop = new AbortController()
     const fleet = new FakeFleet()
     let looks = 0
@@ -254,7 +280,20 @@ describe('holdfast top', () => {
 })
 
 describe('holdfast deadlocks', () => {
-  it('returns 1 if there is one, else 0; --watch prints what is new', async () => {
+  it('holdfast deadlocks does not word a possible one as a fact', async () => {
+    const [one, other] = ['one', 'other'].map((name) => client(`${name}-401dfa57`, name, 'host', 1, '1.0.0'))
+    if (!one || !other) throw new Error('there are two')
+    const locks = [
+      lockInfo('a', [holder(one, 1, { heldMs: 9_000 })], [waiter(other, 1, 5_000)]),
+      lockInfo('b', [holder(other, 1, { heldMs: 9_000 })], [waiter(one, 1, 5_000)]),
+    ]
+    const { output, exitCode } = await runOn(new FakeFleet(locks), ['deadlocks'])
+    assert.equal(exitCode, 0)
+    assert.match(output, /^Possible deadlock of 2 holds: if it is one, it does not end by itself\n/)
+    assert.match(output, / {2}a is held for 9\.0s by one@host pid 1 ●, may wait for b\n/)
+  })
+
+  it('holdfast deadlocks returns 1 if there is one, else 0; --watch prints what is new', async () => {
     assert.equal((await runOn(new FakeFleet(), ['deadlocks'])).exitCode, 1)
     assert.deepEqual(await runOn(new FakeFleet(LOCKS.slice(0, 3)), ['deadlocks']), {
       exitCode: 0,
@@ -272,7 +311,7 @@ describe('holdfast deadlocks', () => {
 })
 
 describe('the command line', () => {
-  it('refuses options of other commands, and a lock name that is missing or not quoted', () => {
+  it('the command line refuses options of other commands, and a lock name missing or not quoted', () => {
     const parse =
       (...args: string[]) =>
       () =>
@@ -286,7 +325,7 @@ describe('the command line', () => {
     assert.throws(() => parseFleetOptions('deadlocks', ['a'], {}), /unexpected "a"/)
   })
 
-  it('prints no control character of a name, label or host, and no second line for one', async () => {
+  it('the command line prints no control character of a name, label or host, and no second line', async () => {
     const of = client('a', HOSTILE, HOSTILE, 3, HOSTILE)
     const hold = holder(of, 1, { label: HOSTILE, trace: HOSTILE, stack: HOSTILE, mode: 'read', holder: HOSTILE })
     const fleet = new FakeFleet([
@@ -307,7 +346,7 @@ describe('the command line', () => {
     }
   })
 
-  it('prints a command for a shell that means the same name', () => {
+  it('the command line prints a command for a shell that means the same name', () => {
     const hold = holder(client('a', '', '', 1, ''), 1)
     assert.equal(unlockCommand('lock:a', hold), 'holdfast unlock lock:a --holder a:1')
     assert.equal(unlockCommand('a b', { ...hold, status: 'silent' }), "holdfast unlock 'a b' --anyway --holder a:1")
@@ -316,7 +355,7 @@ describe('the command line', () => {
     assert.equal(unlockCommand('-a', hold), "holdfast unlock '-a' --holder a:1")
   })
 
-  it('prints durations as exactly as is useful', () => {
+  it('the command line prints durations as exactly as is useful', () => {
     const texts = [0, 999, 1_000, 24_190, 59_999, 662_000, 8_073_000, 172_800_000, Number.POSITIVE_INFINITY]
     assert.deepEqual(texts.map(durationOf), [
       '0ms',

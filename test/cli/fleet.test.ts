@@ -77,7 +77,7 @@ describe('the commands for operators', () => {
     return { takers, holders: [one, other] as const, cross }
   }
 
-  it('print all locks into a pipe whose reader is slow', async () => {
+  it('holdfast ls prints all locks into a pipe whose reader is slow', async () => {
     const names = Array.from({ length: 3_000 }, (_, number) => `lock:${number}`)
     const planted = server.admin.pipeline()
     for (const name of names) planted.hset(name, JAVA, 1).pexpire(name, 60_000)
@@ -93,7 +93,7 @@ describe('the commands for operators', () => {
     assert.equal(lines.length, names.length + 1)
   })
 
-  it('list a lock of another process and one of Java, name their holders, and return 1 for a free one', async () => {
+  it('holdfast ls and who list a lock of another process and one of Java with their holders', async () => {
     const { takers, holders } = await twoTakers()
     try {
       await server.admin.multi().hset('java', JAVA, 2).pexpire('java', 29_000).exec()
@@ -117,7 +117,7 @@ describe('the commands for operators', () => {
     }
   })
 
-  it('call a process that stands still silent, and one that has been killed disconnected', async () => {
+  it('a process that stands still is called silent, and a killed one disconnected', async () => {
     const { takers } = await twoTakers()
     try {
       takers[0].freeze()
@@ -130,7 +130,7 @@ describe('the commands for operators', () => {
     }
   })
 
-  it('call a process silent that is cut off without a FIN', async () => {
+  it('a process that is cut off without a FIN is called silent', async () => {
     await using proxy = await startProxy(server.port)
     await server.admin.multi().hset('busy', JAVA, 1).pexpire('busy', 60_000).exec()
     await using taker = spawnChild(TAKER, [proxy.url, 'a', 'b'])
@@ -142,7 +142,7 @@ describe('the commands for operators', () => {
     assert.match(found.stdout, /taker-a .*pid \d+ .*\n +○ silent/)
   })
 
-  it('find a deadlock of two processes, which ends when one hold is broken', async () => {
+  it('holdfast deadlocks finds a deadlock of two processes, which ends when one hold is broken', async () => {
     const { takers, holders, cross } = await twoTakers()
     try {
       assert.deepEqual([(await run('deadlocks')).code, (await run('deadlocks')).stdout], [0, 'no deadlock\n'])
@@ -160,7 +160,7 @@ describe('the commands for operators', () => {
     }
   })
 
-  it('do not break the lock of another holder, nor without a confirmation', async () => {
+  it("the commands for operators do not break another holder's lock, nor one without a confirmation", async () => {
     await server.admin.multi().hset('java', JAVA, 1).pexpire('java', 29_000).exec()
     const other = await run('unlock', 'java', '--holder', JAVA.replace(':41', ':42'), '--yes')
     assert.equal(other.code, 1)
@@ -175,7 +175,7 @@ describe('the commands for operators', () => {
     assert.equal(await server.admin.exists('java'), 0)
   })
 
-  it('repeat themselves until a signal, and exit with its code', async () => {
+  it('the commands for operators repeat themselves until a signal, and exit with its code', async () => {
     const watching = holdfast('watch', 'w', '--interval', '50ms')
     await waitUntil(() => watching.stdout.includes('free, 0 waiting'), { timeoutMs: 30_000 })
     await server.admin.multi().hset('w', JAVA, 1).pexpire('w', 29_000).exec()
@@ -184,7 +184,7 @@ describe('the commands for operators', () => {
     assert.equal((await watching.exit).code, 130)
   })
 
-  it('watch hears of a release at once, and of the grant that follows it', async () => {
+  it('holdfast watch hears of a release at once, and of the grant that follows it', async () => {
     await using holder = await connect({ url: server.url, inspection: { name: 'first' } })
     await using waiter = await connect({ url: server.url, inspection: { name: 'second' } })
     const hold = await holder.getLock('w').lock()
@@ -208,7 +208,7 @@ describe('the commands for operators', () => {
     }
   })
 
-  it('watch polls, with one warning, if its user may not subscribe to the channels of the lock', async () => {
+  it("holdfast watch polls, with one warning, if its user may not subscribe to the lock's channels", async () => {
     await server.admin.call('ACL', 'SETUSER', 'deaf', 'on', 'nopass', '+@all', '~*', '&holdfast_*')
     const watching = holdfast('watch', 'w', '--redis', server.url.replace('//', '//deaf:none@'))
     try {
@@ -222,7 +222,7 @@ describe('the commands for operators', () => {
     }
   })
 
-  it('exit with 69 if Redis is unreachable, 64 for wrong usage, and print help', async () => {
+  it('the commands for operators exit with 69 if Redis is unreachable, and 64 for wrong usage', async () => {
     assert.equal((await run('ls', '--redis', 'redis://127.0.0.1:1')).code, 69)
     const wrong = await run('unlock', 'a')
     assert.deepEqual([wrong.code, wrong.stderr.split('\n')[1]], [64, 'Try: holdfast unlock --help'])
@@ -232,7 +232,7 @@ describe('the commands for operators', () => {
     }
   })
 
-  it('show the label of a program that holdfast run started', async () => {
+  it('the commands for operators show the label of a program that holdfast run started', async () => {
     const labelled = holdfast('run', 'r', '--label', 'nightly', '--', 'cat')
     const plain = holdfast('run', 's', '--', 'cat')
     try {

@@ -42,7 +42,7 @@ describe('the output of run and doctor', () => {
   })
   after(() => server.stop())
 
-  it('escapes control characters and line feeds in the name of a holder', async () => {
+  it('the output escapes control characters and line feeds in the name of a holder', async () => {
     const holder = `${HOSTILE}\nholdfast: holding lock "taken"`
     await server.admin.multi().hset('taken', holder, 1).pexpire('taken', 60_000).exec()
     const { code, stderr } = await holdfast(['run', 'taken', '--wait', '3s', '--verbose', '--', 'true'], {
@@ -52,14 +52,14 @@ describe('the output of run and doctor', () => {
     assertPlain(stderr, /held by \\u001b\]0;gone\\u0007\\u009b2J\\u007f\\u202edlrow\\u2066.* holdfast: holding/)
   })
 
-  it('escapes control characters in the name of a lock', async () => {
+  it('the output escapes control characters in the name of a lock', async () => {
     const name = `lock:${HOSTILE}`
     const { code, stderr } = await holdfast(['run', name, '--verbose', '--', 'true'], { REDIS_URL: server.url })
     assert.equal(code, 0)
     assertPlain(stderr, /acquired lock "lock:\\u001b\]0;gone/)
   })
 
-  it('escapes control characters in the command line', async () => {
+  it('the output escapes control characters in the command line', async () => {
     for (const args of [
       ['run', 'a', `--${HOSTILE}`],
       ['run', 'a', '--wait', HOSTILE, '--', 'true'],
@@ -73,7 +73,7 @@ describe('the output of run and doctor', () => {
     }
   })
 
-  it('escapes control characters in the report of the doctor and in its JSON, whose meaning stays', async () => {
+  it("the doctor's report and its JSON escape control characters and keep their meaning", async () => {
     await using narrow = await startRedis()
     await narrow.admin.call('ACL', 'SETUSER', 'default', 'resetkeys', '~lock:*')
     const prefix = 'lock:\u009b2J\u202e'
@@ -86,7 +86,7 @@ describe('the output of run and doctor', () => {
     assert.ok(JSON.stringify(checks).includes(prefix), 'the same text once parsed')
   })
 
-  it('escapes every control character and every change of text direction, except line feeds and tabs', () => {
+  it('the output escapes every control character and text direction, but no line feed or tab', () => {
     for (let code = 0; code <= 0xffff; code++) {
       const character = String.fromCharCode(code)
       const isControl = CONTROL.test(character)
@@ -118,23 +118,23 @@ describe('a password on the command line or in its environment', () => {
     )
   }
 
-  it('is not printed if it is wrong', async () => {
+  it('a password is not printed if it is wrong', async () => {
     await using server = await startRedis()
     await expectNone(server.url.replace('//', `//app:${SECRET}@`), 69)
   })
 
-  it('is not printed if the server repeats it', async () => {
+  it('a password is not printed if the server repeats it', async () => {
     await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
     await expectNone(odd.url.replace('//', `//app:${SECRET}@`), 69)
   })
 
-  it('is not printed if the @ of the address is missing', async () => {
+  it('a password is not printed if the @ of the address is missing', async () => {
     await expectNone(`redis://:${SECRET}:6379`, 64)
     await expectNone(`redis://app:${SECRET}.redis.example:6379`, 64)
     await expectNone(`redis://redis.example:6379?password=${SECRET}`, 64)
   })
 
-  it('is not printed if the URL is in the wrong place', async () => {
+  it('a password is not printed if the URL is in the wrong place', async () => {
     for (const url of [`redis://:${SECRET}@h:1`, `redis://:${SECRET}:6379`, `rediss://h:6379?password=${SECRET}`]) {
       for (const args of [
         ['doctor', url],
@@ -153,7 +153,9 @@ describe('a password on the command line or in its environment', () => {
     assert.equal(withoutUrls("a 'redis://:x@h:1?password=y' b"), "a 'redis://…' b")
   })
 
-  it('is not in the process list while the program runs', { skip: process.platform !== 'linux' }, async () => {
+  it('a password is not in the process list while the program runs', {
+    skip: process.platform !== 'linux',
+  }, async () => {
     await using server = await startRedis()
     await server.admin.call('ACL', 'SETUSER', 'app', 'on', `>${SECRET}`, '~*', '&*', '+@all')
     const url = server.url.replace('//', `//app:${SECRET}@`)

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { measureLateness } from '../support/lateness.js'
 import { expectNothingLeft } from '../support/leak-check.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
 import { tieToThisProcess } from '../support/processes/process-exit.js'
@@ -82,19 +83,19 @@ describe('holdfast run', () => {
   }
 
   describe('the program', () => {
-    it('determines the exit code', async () => {
+    it('the program determines the exit code', async () => {
       for (const code of [0, 1, 75, 255]) {
         const run = await ended(['run', 'a', '--', 'sh', '-c', `exit ${code}`])
         assert.deepEqual([run.code, run.stdout, run.stderr], [code, '', ''])
       }
     })
 
-    it('ended by a signal gives 128 + its number', async () => {
+    it('a program that a signal ends gives 128 + its number', async () => {
       assert.equal((await ended(['run', 'a', '--', 'sh', '-c', 'kill -TERM $$'])).code, 143)
       assert.equal((await ended(['run', 'a', '--', 'sh', '-c', 'kill -KILL $$'])).code, 137)
     })
 
-    it('gives 127 if it is missing, and 126 if it cannot be executed', async () => {
+    it('a program gives 127 if it is missing, and 126 if it cannot be executed', async () => {
       const missing = await ended(['run', 'a', '--', 'no-such-program'])
       assert.deepEqual([missing.code, missing.stderr], [127, 'holdfast: no-such-program: command not found\n'])
       for (const program of ['/', '/etc/passwd', '/etc/passwd/no-folder']) {
@@ -104,7 +105,7 @@ describe('holdfast run', () => {
       }
     })
 
-    it('inherits stdin, stdout and stderr', async () => {
+    it('the program inherits stdin, stdout and stderr', async () => {
       const child = holdfast(['run', 'a', '--', 'sh', '-c', 'cat; echo out; echo err >&2'])
       child.send({ from: 'stdin' })
       child.endCommands()
@@ -113,7 +114,7 @@ describe('holdfast run', () => {
       assert.deepEqual([child.stdout, child.stderr], ['out\n', 'err\n'])
     })
 
-    it('gets its arguments unchanged, with and without --', async () => {
+    it('the program gets its arguments unchanged, with and without --', async () => {
       const args = ['--wait', '-x', '--', '--help', '']
       const show = ['sh', '-c', 'for arg; do echo "<$arg>"; done', 'sh']
       const shown = args.map((arg) => `<${arg}>\n`).join('')
@@ -129,7 +130,7 @@ describe('holdfast run', () => {
   })
 
   describe('the lock', () => {
-    it('is held while the program runs, by the holder in its environment, and released afterwards', async () => {
+    it('the lock is held while the program runs, by the holder in its environment, and then released', async () => {
       const child = holdfast(['run', 'a', '--', 'sh', '-c', 'echo "$HOLDFAST_LOCK $HOLDFAST_HOLDER"; read _; exit 4'])
       await prints(child, /\n/)
       const [holder = ''] = Object.keys(await server.admin.hgetall('a'))
@@ -142,7 +143,7 @@ describe('holdfast run', () => {
       assert.equal(await server.admin.exists('a'), 0)
     })
 
-    it('is held with the lease of --lease', async () => {
+    it('the lock is held with the lease of --lease', async () => {
       const child = holdfast(['run', 'a', '--lease', '2m', '--', ...UNTIL_STDIN_ENDS])
       await prints(child, 'up')
       const ttl = await server.admin.pttl('a')
@@ -151,7 +152,7 @@ describe('holdfast run', () => {
       assert.equal(await exitCode(child), 4)
     })
 
-    it('is released when the program ends, even if its children still run', async () => {
+    it('the lock is released when the program ends, even if its children still run', async () => {
       const run = await ended(['run', 'a', '--', 'sh', '-c', 'sleep 60 >/dev/null 2>&1 </dev/null & echo $!'])
       process.kill(Number(run.stdout))
       assert.equal(run.code, 0)
@@ -159,7 +160,7 @@ describe('holdfast run', () => {
       assert.equal(await server.admin.exists('a'), 0)
     })
 
-    it('held by another gives the conflict exit code when the wait ends, without running the program', async () => {
+    it('a lock that another holds gives the conflict exit code after the wait, without the program', async () => {
       await take()
       const echo = ['--', 'echo', 'ran']
       const atOnce = await ended(['run', 'taken', '--wait', '0', ...echo])
@@ -169,7 +170,7 @@ describe('holdfast run', () => {
       assert(waited.tookMs > 600, `took ${waited.tookMs} ms`)
     })
 
-    it('is run once in the time of --at-least across machines, although the program takes no time', async () => {
+    it('the program is run once in the time of --at-least across machines, although it takes no time', async () => {
       const once = ['run', 'nightly', '--at-least', '10m', '--', 'echo', 'ran']
       const runs = [await ended(once), ...(await Promise.all([ended(once), ended(once), ended(once)]))]
       assert.deepEqual(
@@ -181,7 +182,7 @@ describe('holdfast run', () => {
       await server.admin.del('nightly')
     })
 
-    it('stays taken for --at-least after a program that failed, and no longer', async () => {
+    it('the lock stays taken for --at-least after a program that failed, and no longer', async () => {
       const failed = await ended(['run', 'nightly', '--at-least', '2s', '--verbose', '--', 'sh', '-c', 'exit 3'])
       assert.equal(failed.code, 3)
       assert.match(failed.stderr, /released lock "nightly", which stays taken for the rest of --at-least\n$/)
@@ -191,7 +192,7 @@ describe('holdfast run', () => {
       assert.deepEqual([next.code, next.stdout], [0, 'ran\n'])
     })
 
-    it('is not kept for --at-least if a signal ended the wait before the program', async () => {
+    it('the lock is not kept for --at-least if a signal ended the wait before the program', async () => {
       await take()
       const child = holdfast(['run', 'taken', '--at-least', '10m', '--wait', '1m', '--verbose', '--', 'echo', 'ran'])
       await prints(child, 'waiting for lock "taken"')
@@ -201,7 +202,7 @@ describe('holdfast run', () => {
       assert.equal(await server.admin.exists('taken'), 0)
     })
 
-    it('is waited for, and --verbose names its holder', async () => {
+    it('the lock is waited for, and --verbose names its holder', async () => {
       await take()
       const child = holdfast(['run', 'taken', '--verbose', '--', 'sh', '-c', 'exit 3'])
       await prints(child, 'waiting for lock "taken", held by somebody-else:1\n')
@@ -213,7 +214,7 @@ describe('holdfast run', () => {
       )
     })
 
-    it('runs only one of several programs at a time', async () => {
+    it('holdfast run runs only one of several programs at a time', async () => {
       const dir = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
       try {
         const script = 'echo start >> log; sleep 0.05; echo end >> log'
@@ -231,7 +232,7 @@ describe('holdfast run', () => {
   })
 
   describe('a loss', () => {
-    it('sends the program SIGTERM and gives exit code 76', async () => {
+    it('a loss sends the program SIGTERM and gives exit code 76', async () => {
       const child = holdfast(['run', 'a', '--lease', '3s', '--', ...listener('SIGTERM')])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
@@ -242,7 +243,7 @@ describe('holdfast run', () => {
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
 
-    it('sends SIGKILL after the grace period if the program has not ended', async () => {
+    it('a loss sends SIGKILL after the grace period if the program has not ended', async () => {
       const child = holdfast(['run', 'a', '--lease', '3s', '--grace', '300ms', '--', ...listener()])
       await prints(child, 'SIGTERM')
       const startedAt = performance.now()
@@ -252,7 +253,7 @@ describe('holdfast run', () => {
       assert.match(child.stderr, /did not end on SIGTERM: sending SIGKILL/)
     })
 
-    it('is noticed at the next renewal if the lock was deleted in Redis', async () => {
+    it('a loss is noticed at the next renewal if the lock was deleted in Redis', async () => {
       const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
       await prints(child, 'up')
       await server.admin.del('a')
@@ -262,21 +263,21 @@ describe('holdfast run', () => {
       assert.match(child.stderr, /Redis no longer knows the holder/)
     })
 
-    it('sends SIGKILL immediately with --on-lost kill', async () => {
+    it('a loss sends SIGKILL immediately with --on-lost kill', async () => {
       const child = holdfast(['run', 'a', '--lease', '3s', '--on-lost', 'kill', '--', ...listener()])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\n')
       assert.match(child.stderr, /sending SIGKILL to process \d+\n$/)
     })
 
-    it('lets the program continue with --on-lost warn, and still gives exit code 76', async () => {
+    it('a loss lets the program continue with --on-lost warn, and still gives exit code 76', async () => {
       const child = holdfast(['run', 'a', '--lease', '300ms', '--on-lost', 'warn', '--', ...UNTIL_STDIN_ENDS])
       await prints(child, 'the program continues without it')
       child.endCommands()
       assert.equal(await exitCode(child), 76)
     })
 
-    it('noticed only at the release gives exit code 76', async () => {
+    it('a loss that is noticed only at the release gives exit code 76', async () => {
       const child = holdfast(['run', 'a', '--', ...UNTIL_STDIN_ENDS])
       await prints(child, 'up')
       await server.admin.del('a')
@@ -287,7 +288,7 @@ describe('holdfast run', () => {
   })
 
   describe('a signal', () => {
-    it('ends the wait immediately with 128 + its number, and leaves nothing behind', async () => {
+    it('a signal ends the wait at once with 128 + its number, and leaves nothing behind', async () => {
       await take()
       for (const [signal, code] of [
         ['SIGTERM', 143],
@@ -307,7 +308,7 @@ describe('holdfast run', () => {
       }
     })
 
-    it('is forwarded to the program, whose exit code is used', async () => {
+    it('a signal is forwarded to the program, whose exit code is used', async () => {
       const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
       await prints(child, 'up')
       for (const signal of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGTERM'] as const) {
@@ -319,14 +320,14 @@ describe('holdfast run', () => {
       assert.deepEqual(child.stderr, '')
     })
 
-    it('that the program does not handle ends it, with exit code 128 + its number', async () => {
+    it('a signal that the program does not handle ends it, with exit code 128 + its number', async () => {
       const child = holdfast(['run', 'a', '--', 'sh', '-c', 'echo up; exec sleep 60'])
       await prints(child, 'up')
       kill(child, 'SIGTERM')
       assert.equal(await exitCode(child), 143)
     })
 
-    it('from the terminal arrives once', async () => {
+    it('a signal from the terminal arrives once', async () => {
       const script = spawnSync('script', ['--version'], { encoding: 'utf8' })
       assert(script.stdout?.includes('util-linux'), 'this test needs `script` of util-linux (Debian: bsdutils)')
       const words = [process.execPath, fileURLToPath(MAIN), 'run', 'a', '--', ...listener('SIGQUIT')]
@@ -352,16 +353,18 @@ describe('holdfast run', () => {
   })
 
   describe('Redis', () => {
-    it('that is unreachable gives 69 promptly, with its address', async () => {
+    it('a Redis that is unreachable gives 69 promptly, with its address', async () => {
       const port = await freePort()
+      const lateness = measureLateness()
       const run = await ended(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: `redis://:geheim@127.0.0.1:${port}` })
       assert.deepEqual([run.code, run.stdout], [69, ''])
       assert.match(run.stderr, new RegExp(`^holdfast: cannot reach Redis at 127.0.0.1:${port}: .*ECONNREFUSED.*\n$`))
       assert.doesNotMatch(run.stderr, /geheim/)
-      assert(run.tookMs < 5_000, `took ${run.tookMs} ms`)
+      const mostMs = 5_000 + lateness()
+      assert(run.tookMs < mostMs, `took ${run.tookMs} ms`)
     })
 
-    it('that rejects the password gives 69, without printing the password', async () => {
+    it('a Redis that rejects the password gives 69, without printing the password', async () => {
       await using guarded = await startRedis()
       await guarded.admin.config('SET', 'requirepass', 'richtig')
       const url = (password: string) => guarded.url.replace('//', `//:${password}@`)
@@ -376,21 +379,21 @@ describe('holdfast run', () => {
       assert.deepEqual([right.code, right.stderr], [0, ''])
     })
 
-    it('that repeats the password in its error reply does not get it printed', async () => {
+    it('a Redis that repeats the password in its error reply does not get it printed', async () => {
       await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
       const run = await ended(['run', 'a', '--redis', odd.url.replace('//', '//:geheim@'), '--', 'true'])
       assert.equal(run.code, 69)
       assert.doesNotMatch(run.stderr, /geheim/)
     })
 
-    it('that replies with an error to the lock gives 69', async () => {
+    it('a Redis that replies with an error to the lock gives 69', async () => {
       await server.admin.set('taken', 'a string, not a lock')
       const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
       assert.deepEqual([run.code, run.stdout], [69, ''])
       assert.match(run.stderr, /^holdfast: The name "taken" is in use: Redis has a string there/)
     })
 
-    it('that does not reply can be interrupted by a signal', async () => {
+    it('a wait for a Redis that does not reply can be interrupted by a signal', async () => {
       const silent = createServer().listen(0, '127.0.0.1')
       const connected = once(silent, 'connection')
       await once(silent, 'listening')
@@ -403,7 +406,7 @@ describe('holdfast run', () => {
       silent.close()
     })
 
-    it('lost while the program runs makes it lose the lock when the lease ends', async () => {
+    it('a Redis that is lost while the program runs makes it lose the lock when the lease ends', async () => {
       await using mortal = await startRedis()
       const args = ['run', 'a', '--lease', '2s', '--', ...listener('SIGTERM')]
       const child = holdfast(args, { REDIS_URL: mortal.url })
@@ -414,7 +417,7 @@ describe('holdfast run', () => {
       assert.match(child.stderr, /its fixed lease of 2000 ms \(leaseTimeMs\) ended/)
     })
 
-    it('unreachable at the release gives a warning and the exit code of the program', async () => {
+    it("a Redis that is unreachable at the release gives a warning and the program's exit code", async () => {
       await using mortal = await startRedis()
       const child = holdfast(['run', 'a', '--', ...UNTIL_STDIN_ENDS], { REDIS_URL: mortal.url })
       await prints(child, 'up')
@@ -425,7 +428,7 @@ describe('holdfast run', () => {
     })
   })
 
-  it('connects by a Redisson configuration', async () => {
+  it('holdfast run connects by a Redisson configuration', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
     try {
       const config = join(directory, 'redisson.yaml')
@@ -442,7 +445,7 @@ describe('holdfast run', () => {
     }
   })
 
-  describe('with --permits', () => {
+  describe('holdfast run with --permits', () => {
     const copies = ['run', 'pool', '--permits', '2', '--verbose']
 
     afterEach(async () => {
@@ -452,7 +455,7 @@ describe('holdfast run', () => {
       await server.admin.del('pool')
     })
 
-    it('runs that many copies at once, and others wait with a message', async () => {
+    it('holdfast run --permits runs that many copies at once, and others wait with a message', async () => {
       const [first, second] = [
         holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]),
         holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]),
@@ -469,7 +472,7 @@ describe('holdfast run', () => {
       assert.equal(await exitCode(second), 4)
     })
 
-    it('gives the conflict exit code if no permit was acquired in time', async () => {
+    it('holdfast run --permits gives the conflict exit code if no permit was acquired in time', async () => {
       const both = [holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]), holdfast([...copies, '--', ...UNTIL_STDIN_ENDS])]
       await Promise.all(both.map((child) => prints(child, 'up')))
       const late = await ended([...copies, '--wait', '100ms', '--', 'true'])
@@ -481,7 +484,7 @@ describe('holdfast run', () => {
       }
     })
 
-    it('ends the program if its permit is lost', async () => {
+    it('holdfast run --permits ends the program if its permit is lost', async () => {
       const child = holdfast([...copies, '--', ...listener('SIGTERM')])
       await prints(child, 'up')
       const [permit] = await server.admin.zrangeBuffer('{pool}:timeout', '0', '-1')
@@ -495,7 +498,7 @@ describe('holdfast run', () => {
   describe('the command line', () => {
     const nowhere = { REDIS_URL: 'redis://127.0.0.1:1' }
 
-    it('that is invalid gives 64 and the reason, without connecting to Redis', async () => {
+    it('an invalid command line gives 64 and the reason, without connecting to Redis', async () => {
       for (const [line, message] of [
         ['run', 'no lock name'],
         ['run -- true', 'no lock name'],
@@ -516,7 +519,9 @@ describe('holdfast run', () => {
         ['run a --redis geheim://host -- true', 'Redis url: expected a Redis URL'],
         ['run a --redis redis://host --config file -- true', '--redis and --config cannot be combined'],
         ['run a --loud -- true', "Unknown option '--loud'"],
+        ['run a --wiat 5s -- true', "Unknown option '--wiat': did you mean --wait?"],
         ['steal a', 'unknown command "steal"'],
+        ['unlok a', 'unknown command "unlok": did you mean unlock?'],
         ['--loud', 'unknown option "--loud"'],
       ] as const) {
         const run = await ended(line.split(' '), nowhere)
@@ -527,7 +532,7 @@ describe('holdfast run', () => {
       }
     })
 
-    it('that is empty prints the usage on stderr and gives 64', async () => {
+    it('an empty command line prints the usage on stderr and gives 64', async () => {
       const run = await ended([])
       assert.deepEqual([run.code, run.stdout], [64, ''])
       assert.match(run.stderr, /^Usage: holdfast <command>/)
@@ -549,6 +554,7 @@ describe('holdfast run', () => {
     it('--version prints the version of the package', async () => {
       const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'))
       const run = await ended(['--version'], nowhere)
+      for (const same of ['-v', 'version']) assert.equal((await ended([same], nowhere)).stdout, run.stdout)
       assert.deepEqual([run.code, run.stdout], [0, `${version}\n`])
     })
   })

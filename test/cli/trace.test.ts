@@ -44,7 +44,7 @@ describe('holdfast who --trace', () => {
     return child
   }
 
-  it('names the addresses of a Redisson holder and of an unlisted client, and shows no other command', async () => {
+  it('holdfast who --trace names the address of an unlisted holder, and shows no other command', async () => {
     const [java, redis] = [await plainClient(server.url), await plainClient(server.url)]
     await using client = await connect({ client: redis, inspection: false, lockWatchdogTimeoutMs: 3_000 })
     try {
@@ -83,14 +83,14 @@ describe('holdfast who --trace', () => {
     }
   })
 
-  it('says that a holder was not seen', async () => {
+  it('holdfast who --trace says that a holder was not seen', async () => {
     await server.admin.hset('lock:a', JAVA, 1)
     const child = who(server.url, 'lock:a', '--trace', '--timeout', '300ms')
     assert.equal((await child.exit).code, 0, child.stderr)
     assert.match(child.stdout, /\n {4}from {4}not seen: it was not renewed meanwhile\n/)
   })
 
-  it('needs the right to MONITOR, and exits with 77', async () => {
+  it('holdfast who --trace needs the right to MONITOR, and exits with 77', async () => {
     await server.admin.hset('lock:a', JAVA, 1)
     await server.admin.call('ACL', 'SETUSER', 'someone', 'on', `>${SECRET}`, '+@all', '-monitor', '~*', '&*')
     const child = who(withUser(server, 'someone', SECRET), 'lock:a', '--trace')
@@ -98,12 +98,12 @@ describe('holdfast who --trace', () => {
     assert.match(child.stderr, /\nholdfast: Redis refuses MONITOR: NOPERM .*'monitor'.* \+monitor\n$/)
   })
 
-  it('does not run MONITOR for a lock that is free', async () => {
+  it('holdfast who --trace does not run MONITOR for a lock that is free', async () => {
     const child = who(server.url, 'lock:a', '--trace')
     assert.deepEqual([(await child.exit).code, child.stderr], [1, ''])
   })
 
-  it('asks the master of the slot in a cluster', async () => {
+  it('holdfast who --trace asks the master of the slot in a cluster', async () => {
     await using cluster = await startCluster({ replicasEach: 0 })
     const addresses = cluster.nodes.map(({ url }) => `    - "${url}"`).join('\n')
     const config = file('cluster.yaml', `clusterServersConfig:\n  nodeAddresses:\n${addresses}\n`)
@@ -132,14 +132,14 @@ describe('the output of MONITOR', () => {
     return [...reader.addresses]
   }
 
-  it('shows a renewal, however it is cut', () => {
+  it('the output of MONITOR shows a renewal, however it is cut', () => {
     const text =
       line('[::1]:5', ...evalsha) + line('lua', '"hexists"', '"l"', '"h:1"') + line('lua', '"PEXPIRE"', '"l"')
     assert.deepEqual(read(text), [['h:1', '[::1]:5']])
     assert.deepEqual(read(...text), [['h:1', '[::1]:5']])
   })
 
-  it('shows none where another command is in between, or another lock, holder or database is named', () => {
+  it('the output of MONITOR shows no renewal where another command, lock, holder or database is named', () => {
     const renewal = line('lua', '"pexpire"', '"l"', '"1"')
     const call = line('1.2.3.4:5', ...evalsha)
     const quoted = line('1.2.3.4:5', '"eval"', '"a \\"l\\" \\"h:1\\""')

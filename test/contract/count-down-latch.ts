@@ -1,17 +1,17 @@
 /** What a count-down latch promises, wherever Redis runs. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { SetUp } from '../support/lab.js'
+import type { SetUp } from '../support/fixture.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Call it inside a `describe`. */
 export function latchContract(setUp: SetUp): void {
-  const lab = setUp()
+  const fixture = setUp()
 
   it('a latch is open until a count closes it, and opens when that is counted down', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('a')
-    const other = (await lab.connect()).getCountDownLatch('a')
+    const latch = (await fixture.connect()).getCountDownLatch('a')
+    const other = (await fixture.connect()).getCountDownLatch('a')
     assert.equal(latch.name, 'a')
     assert.equal(await latch.getCount(), 0)
     assert.equal(await latch.await(), true)
@@ -28,7 +28,7 @@ export function latchContract(setUp: SetUp): void {
   })
 
   it('an open latch stays open however often it is counted down', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('a')
+    const latch = (await fixture.connect()).getCountDownLatch('a')
     for (let n = 0; n < 3; n++) await latch.countDown()
     assert.equal(await latch.getCount(), 0)
     assert.equal(await latch.trySetCount(1), true)
@@ -40,7 +40,7 @@ export function latchContract(setUp: SetUp): void {
   })
 
   it('a latch releases all waiters at once, local and remote', async () => {
-    const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const clients = [await fixture.connect(), await fixture.connect(), await fixture.connect()]
     const [latch] = clients.map((client) => client.getCountDownLatch('a'))
     assert(latch)
     await latch.trySetCount(2)
@@ -48,7 +48,7 @@ export function latchContract(setUp: SetUp): void {
       Array.from({ length: 3 }, () => client.getCountDownLatch('a').await({ waitTimeMs: 60_000 })),
     )
     const channel = 'redisson_countdownlatch__channel__{a}'
-    await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', channel))[1] === 3)
+    await waitUntil(async () => (await fixture.server.admin.pubsub('NUMSUB', channel))[1] === 3)
     await latch.countDown()
     const outcome = await Promise.race([...waiting, sleep(50)])
     assert.equal(outcome, undefined, 'no waiter continues at 1')
@@ -59,12 +59,12 @@ export function latchContract(setUp: SetUp): void {
   })
 
   it('deleting a latch opens it for its waiters too', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const latch = client.getCountDownLatch('a')
     assert.equal(await latch.delete(), false)
     await latch.trySetCount(1_000)
     const waiting = other.getCountDownLatch('a').await()
-    await listening(lab)
+    await listening(fixture)
     const deletedAt = performance.now()
     assert.equal(await latch.delete(), true)
     assert.equal(await waiting, true)
@@ -72,7 +72,7 @@ export function latchContract(setUp: SetUp): void {
   })
 
   it('a wait for a latch ends on time, or at once with the reason of its signal, and leaves nothing', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('a')
+    const latch = (await fixture.connect()).getCountDownLatch('a')
     await latch.trySetCount(1)
     const reason = new Error('the request was aborted')
     await assert.rejects(latch.await({ signal: AbortSignal.abort(reason) }), reason)
@@ -80,25 +80,25 @@ export function latchContract(setUp: SetUp): void {
     const aborted = Array.from({ length: 20 }, () => settlesWithin(latch.await({ signal: abort.signal }), 5_000))
     const timed = latch.await({ waitTimeMs: 200, signal: abort.signal })
     const stays = latch.await()
-    await listening(lab)
+    await listening(fixture)
     const askedAt = performance.now()
     assert.equal(await latch.await({ waitTimeMs: 100 }), false)
     assert(performance.now() - askedAt >= 98)
     assert.equal(await timed, false)
     abort.abort(reason)
     for (const outcome of await Promise.all(aborted)) assert.deepEqual(outcome, { status: 'rejected', reason })
-    await listening(lab, 1)
+    await listening(fixture, 1)
     await latch.countDown()
     assert.equal(await stays, true, 'the others wait on')
-    await listening(lab, 0)
+    await listening(fixture, 0)
   })
 
   it('a closing client rejects its waiters and refuses every later call', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const latch = client.getCountDownLatch('a')
     await other.getCountDownLatch('a').trySetCount(1)
     const waiting = Array.from({ length: 100 }, () => settlesWithin(latch.await(), 5_000))
-    await listening(lab)
+    await listening(fixture)
     await client.close()
     for (const outcome of await Promise.all(waiting)) {
       assert(outcome.status === 'rejected')

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Driver } from '../support/drivers.js'
-import { Bench, type Kind, kindNamed, kinds } from '../support/kinds.js'
-import { type SetUp, setUpLabAt, watchWholeProcess } from '../support/lab.js'
+import { type SetUp, setUpFixtureAt, watchWholeProcess } from '../support/fixture.js'
+import { type Kind, KindFixture, kindNamed, kinds } from '../support/kinds.js'
 import type { Place } from '../support/places.js'
 import { latchContract } from './count-down-latch.js'
 import { contract, contractOfProcesses } from './locks.js'
@@ -24,7 +24,7 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
     for (const driver of drivers) {
       describe(driver.name, { concurrency: 1 }, () => {
         const place = setUpPlace()
-        const setUp: SetUp = (options) => setUpLabAt(place, driver, { ...options, isBesideOthers: true })
+        const setUp: SetUp = (options) => setUpFixtureAt(place, driver, { ...options, isBesideOthers: true })
         const through = (name: string, tests: () => void): void => {
           describe(`${name}, through ${driver.name}`, { concurrency: 1 }, tests)
         }
@@ -50,25 +50,25 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
 }
 
 function rounds(some: readonly Kind[], setUp: SetUp): void {
-  const lab = setUp({ keysThatStay: /^redisson_lock_token:/ })
+  const fixture = setUp({ keysThatStay: /^redisson_lock_token:/ })
   for (const kind of some) {
     it(`a ${kind.name} is held, waited for, re-entered, forced free and released`, async () => {
-      const bench = new Bench(kind, lab)
-      const [one, two] = [await lab.connect(), await lab.connect()]
-      await bench.lock(one).withLock(async (hold) => {
-        assert.equal(await bench.rival(two).tryLock(), null)
-        if (kind.isReentrant) await bench.lock(one).withLock(() => bench.expectCount(2))
-        await bench.expectCount(1)
+      const kindFixture = new KindFixture(kind, fixture)
+      const [one, two] = [await fixture.connect(), await fixture.connect()]
+      await kindFixture.lock(one).withLock(async (hold) => {
+        assert.equal(await kindFixture.rival(two).tryLock(), null)
+        if (kind.isReentrant) await kindFixture.lock(one).withLock(() => kindFixture.expectCount(2))
+        await kindFixture.expectCount(1)
         assert.equal(await hold.isHeld(), true)
       })
-      const hold = await bench.lock(one).lock()
-      const waiting = bench.rival(two).lock()
-      await bench.somebodyWaits()
+      const hold = await kindFixture.lock(one).lock()
+      const waiting = kindFixture.rival(two).lock()
+      await kindFixture.somebodyWaits()
       await hold.unlock()
       const next = await waiting
-      for (const part of bench.parts(two)) assert.equal(await part.forceUnlock(), true)
+      for (const part of kindFixture.parts(two)) assert.equal(await part.forceUnlock(), true)
       await assert.rejects(next.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
-      assert.equal(await bench.isFree(), true)
+      assert.equal(await kindFixture.isFree(), true)
     })
   }
 }

@@ -3,44 +3,47 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Hold } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
-import type { Bench, Kind } from '../support/kinds.js'
-import type { AnyLab } from '../support/lab.js'
+import type { AnyFixture } from '../support/fixture.js'
+import type { Kind, KindFixture } from '../support/kinds.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+export function acquireContract(kind: Kind, fixture: AnyFixture, kindFixture: KindFixture): void {
   it('the lock is held after lock() and free after unlock()', async () => {
-    const client = await lab.connect()
-    const lock = bench.lock(client)
-    const parts = bench.parts(client)
+    const client = await fixture.connect()
+    const lock = kindFixture.lock(client)
+    const parts = kindFixture.parts(client)
     for (const part of parts) {
       assert.equal(await part.isLocked(), false)
       assert.equal(await part.remainingLeaseMs(), 0)
       assert.deepEqual(await part.getHolders(), [])
     }
 
+    const startedAt = performance.now()
+    /** At least, however late a busy machine reads it. */
+    const leastMs = () => 29_000 - (performance.now() - startedAt)
     const hold = await lock.lock()
     hold.assertHeld()
     assert.equal(hold.lockName, lock.name)
     assert.equal(hold.count, 1)
     assert.equal(hold.signal.aborted, false)
     assert.equal(await hold.isHeld(), true)
-    assert.equal(await bench.isFree(), false)
-    await bench.expectCount(1)
-    assert(hold.remainingMs() > 25_000 && hold.remainingMs() <= 30_000)
+    assert.equal(await kindFixture.isFree(), false)
+    await kindFixture.expectCount(1)
+    assert(hold.remainingMs() > leastMs() && hold.remainingMs() <= 30_000)
     const holders = hold.holder.split(', ')
     for (const [index, part] of parts.entries()) {
       assert.equal(await part.isLocked(), true)
       assert.deepEqual(await part.getHolders(), [{ holder: holders[index], holdCount: 1 }])
       const believedMs = hold.remainingMs()
       const leaseMs = await part.remainingLeaseMs()
-      assert(leaseMs > 25_000 && leaseMs <= 30_000)
+      assert(leaseMs > leastMs() && leaseMs <= 30_000)
       // The hold was read before Redis, and its deadline is 302 ms before the end of the lease.
       assert(believedMs <= leaseMs + 302, `${believedMs} ms are believed, and ${leaseMs} ms are left`)
     }
 
     await hold.unlock()
     assert.equal(await hold.isHeld(), false)
-    assert.equal(await bench.isFree(), true)
+    assert.equal(await kindFixture.isFree(), true)
     for (const part of parts) assert.equal(await part.isLocked(), false)
     assert.equal(hold.count, 0)
     assert.equal(hold.remainingMs(), 0)
@@ -49,47 +52,47 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   it('the lock is released once however often unlock() is called', async () => {
-    const client = await lab.connect()
-    const first = await bench.lock(client).lock()
+    const client = await fixture.connect()
+    const first = await kindFixture.lock(client).lock()
     await Promise.all([first.unlock(), first.unlock()])
     await first.unlock()
-    const second = await bench.lock(client).lock()
+    const second = await kindFixture.lock(client).lock()
     await first.unlock()
     assert.equal(await second.isHeld(), true)
     await second.unlock()
   })
 
   it('the end of an await using block releases the lock', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     {
-      await using hold = await bench.lock(client).lock()
+      await using hold = await kindFixture.lock(client).lock()
       assert.equal(await hold.isHeld(), true)
     }
-    assert.equal(await bench.isFree(), true)
+    assert.equal(await kindFixture.isFree(), true)
   })
 
   it('tryLock() resolves to null while another owner holds the lock', async () => {
-    const [one, two] = [await lab.connect(), await lab.connect()]
-    const hold = await bench.rival(one).lock()
-    const before = await bench.keys()
-    assert.equal(await bench.lock(two).tryLock(), null)
-    assert.equal(await bench.lock(one).tryLock(), null, 'also in the same client')
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
+    const hold = await kindFixture.rival(one).lock()
+    const before = await kindFixture.keys()
+    assert.equal(await kindFixture.lock(two).tryLock(), null)
+    assert.equal(await kindFixture.lock(one).tryLock(), null, 'also in the same client')
     const startedAt = performance.now()
-    assert.equal(await bench.lock(two).tryLock({ waitTimeMs: 200 }), null)
+    assert.equal(await kindFixture.lock(two).tryLock({ waitTimeMs: 200 }), null)
     const waitedMs = performance.now() - startedAt
     assert(waitedMs >= 199 && waitedMs < 2_000, `waited ${waitedMs} ms`)
-    await bench.onlyKeys(before)
+    await kindFixture.onlyKeys(before)
     await hold.unlock()
-    const taken = await bench.lock(two).tryLock()
+    const taken = await kindFixture.lock(two).tryLock()
     assert(taken)
-    assert.equal(await bench.rival(one).tryLock(), null, 'and the other way round')
+    assert.equal(await kindFixture.rival(one).tryLock(), null, 'and the other way round')
     await taken.unlock()
   })
 
   it('lock() and withLock() throw WaitTimeoutError when the wait time ends first', async () => {
-    const [one, two] = [await lab.connect(), await lab.connect()]
-    const hold = await bench.rival(one).lock()
-    const lock = bench.lock(two)
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
+    const hold = await kindFixture.rival(one).lock()
+    const lock = kindFixture.lock(two)
     const refused = { code: 'LOCK_WAIT_TIMEOUT', lockName: lock.name, waitTimeMs: 50 }
     await assert.rejects(lock.lock({ waitTimeMs: 50 }), refused)
     await assert.rejects(
@@ -102,9 +105,9 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   it('an invalid argument is refused before any command is sent', async () => {
-    const client = await lab.connect()
-    const lock = bench.lock(client)
-    const count = await countCommands(lab.server, async () => {
+    const client = await fixture.connect()
+    const lock = kindFixture.lock(client)
+    const count = await countCommands(fixture.server, async () => {
       for (const value of [0, 9, Number.NaN, 1.5, -1, 9e19, '1000', null]) {
         const leaseTimeMs = value as number
         await refuses('leaseTimeMs', () => lock.lock({ leaseTimeMs }))
@@ -124,7 +127,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       await refuses('onAcquire', () => lock.withLock({ onAcquire: 'x' as never }, () => assert.fail('must not run')))
       await refuses('fn', () => lock.withLock({} as () => void))
       // A name is that of a lock, not of several.
-      if (!kind.isJoint) assert.throws(() => bench.lock(client, ''), { code: 'LOCK_CONFIG', path: 'lock name' })
+      if (!kind.isJoint) assert.throws(() => kindFixture.lock(client, ''), { code: 'LOCK_CONFIG', path: 'lock name' })
     })
     assert.equal(count.total, 0)
 
@@ -134,16 +137,16 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 }
 
-export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+export function waitContract(kind: Kind, fixture: AnyFixture, kindFixture: KindFixture): void {
   it('a release wakes a waiter of another client at once', async () => {
-    const [one, two] = [await lab.connect(), await lab.connect()]
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
     for (const [held, waitedFor] of [
-      [bench.rival(one), bench.lock(two)],
-      [bench.lock(one), bench.rival(two)],
+      [kindFixture.rival(one), kindFixture.lock(two)],
+      [kindFixture.lock(one), kindFixture.rival(two)],
     ] as const) {
       const hold = await held.lock()
       const waiter = waitedFor.lock()
-      await bench.somebodyWaits()
+      await kindFixture.somebodyWaits()
       await sleep(50)
       const releasedAt = performance.now()
       await hold.unlock()
@@ -158,8 +161,8 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   // Callers that share a lock do not queue behind each other.
   if (!kind.isShared) {
     it('waiters of one client are served in the order in which they came', async () => {
-      const client = await lab.connect()
-      const lock = bench.lock(client)
+      const client = await fixture.connect()
+      const lock = kindFixture.lock(client)
       const hold = await lock.lock()
       const order: number[] = []
       const waiters = Array.from({ length: 20 }, (_, index) => lock.withLock(() => order.push(index)))
@@ -173,27 +176,27 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   }
 
   it('an abort ends a wait at once with the reason of the signal, and leaves nothing', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
-    const hold = await bench.rival(other).lock()
-    const before = await bench.keys()
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const hold = await kindFixture.rival(other).lock()
+    const before = await kindFixture.keys()
     const controller = new AbortController()
-    const waiters = Array.from({ length: 20 }, () => bench.lock(client).lock({ signal: controller.signal }))
-    await bench.somebodyWaits()
+    const waiters = Array.from({ length: 20 }, () => kindFixture.lock(client).lock({ signal: controller.signal }))
+    await kindFixture.somebodyWaits()
     const reason = new Error('the request was aborted')
     controller.abort(reason)
     const outcomes = await settlesWithin(Promise.allSettled(waiters), 1_000)
     assert(outcomes.status === 'fulfilled')
     for (const outcome of outcomes.value) assert.deepEqual(outcome, { status: 'rejected', reason })
-    await assert.rejects(bench.lock(client, 'b').lock({ signal: controller.signal }), reason)
-    await bench.nobodyWaits()
-    await bench.onlyKeys(before)
+    await assert.rejects(kindFixture.lock(client, 'b').lock({ signal: controller.signal }), reason)
+    await kindFixture.nobodyWaits()
+    await kindFixture.onlyKeys(before)
     await hold.unlock()
-    assert.deepEqual(await bench.keys(), [])
+    assert.deepEqual(await kindFixture.keys(), [])
   })
 
   it('an abort that races with the grant leaves the lock either held by the caller or free', async () => {
-    const client = await lab.connect()
-    const lock = bench.lock(client)
+    const client = await fixture.connect()
+    const lock = kindFixture.lock(client)
     for (let round = 0; round < 100; round++) {
       const controller = new AbortController()
       const waiter = lock.tryLock({ signal: controller.signal, waitTimeMs: round % 2 ? 0 : 50 })
@@ -206,25 +209,25 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         assert.equal(await hold.isHeld(), true)
         await hold.unlock()
       } else {
-        await waitUntil(() => bench.isFree(), { message: 'the late grant is released' })
+        await waitUntil(() => kindFixture.isFree(), { message: 'the late grant is released' })
       }
     }
   })
 
   it('a lease longer than a timer can run is granted and waited for without a hot loop', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const leaseTimeMs = 40 * 24 * 60 * 60 * 1000
-    const lock = bench.rival(client)
+    const lock = kindFixture.rival(client)
     const hold = await lock.lock({ leaseTimeMs, maxHoldMs: leaseTimeMs, warnAfterMs: leaseTimeMs })
     assert(hold.remainingMs() > 2 ** 31)
-    const count = await countCommands(lab.server, async () => {
-      const waiter = bench.lock(client).lock({ waitTimeMs: leaseTimeMs })
+    const count = await countCommands(fixture.server, async () => {
+      const waiter = kindFixture.lock(client).lock({ waitTimeMs: leaseTimeMs })
       await sleep(300)
       await hold.unlock()
       await (await waiter).unlock()
     })
     // A polled kind makes at least ten attempts a second, any other a few times in total.
-    const most = kind.isPolled ? 30 : 6 * bench.parts(client).length
+    const most = kind.isPolled ? 30 : 6 * kindFixture.parts(client).length
     assert(count.scripts <= most, `${count.scripts} scripts`)
   })
 }

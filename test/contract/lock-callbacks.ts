@@ -1,18 +1,18 @@
 /** `withLock`: its callbacks, its value and its errors, for every kind of lock. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Bench } from '../support/kinds.js'
-import type { AnyLab } from '../support/lab.js'
+import type { AnyFixture } from '../support/fixture.js'
+import type { KindFixture } from '../support/kinds.js'
 
-export function callbackContract(lab: AnyLab, bench: Bench): void {
+export function callbackContract(fixture: AnyFixture, kindFixture: KindFixture): void {
   it('withLock passes the hold to the callback, resolves to its value, and calls onAcquire and onRelease', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const calls: string[] = []
-    const value = await bench.lock(client).withLock(
+    const value = await kindFixture.lock(client).withLock(
       {
         label: 'charge',
         onAcquire: (hold) => calls.push(`acquire ${hold.label}`),
-        onRelease: async () => calls.push(`release ${await bench.isFree()}`),
+        onRelease: async () => calls.push(`release ${await kindFixture.isFree()}`),
       },
       (hold) => {
         hold.assertHeld()
@@ -25,8 +25,8 @@ export function callbackContract(lab: AnyLab, bench: Bench): void {
   })
 
   it('withLock releases the lock when the callback fails, and rejects with the callback’s error', async () => {
-    const client = await lab.connect()
-    const lock = bench.lock(client)
+    const client = await fixture.connect()
+    const lock = kindFixture.lock(client)
     const failure = new Error('the card was declined')
     await assert.rejects(
       lock.withLock(() => {
@@ -34,10 +34,10 @@ export function callbackContract(lab: AnyLab, bench: Bench): void {
       }),
       failure,
     )
-    assert.equal(await bench.isFree(), true)
+    assert.equal(await kindFixture.isFree(), true)
     await assert.rejects(
       lock.withLock(async () => {
-        await bench.deleteKeys()
+        await kindFixture.deleteKeys()
         throw failure
       }),
       failure,
@@ -58,13 +58,13 @@ export function callbackContract(lab: AnyLab, bench: Bench): void {
   })
 
   it('withLock rejects when the lock was lost while the callback ran', async () => {
-    const client = await lab.connect()
-    const lock = bench.lock(client)
+    const client = await fixture.connect()
+    const lock = kindFixture.lock(client)
     const lost: string[] = []
     client.on('lost', ({ hold, error }) => lost.push(`${hold.lockName} ${error.reason}`))
     await assert.rejects(
       lock.withLock(async (hold) => {
-        await bench.deleteKeys()
+        await kindFixture.deleteKeys()
         hold.assertHeld()
       }),
       { code: 'LOCK_LEASE_LOST', reason: 'gone', lockName: lock.name },

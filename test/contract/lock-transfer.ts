@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Client, Lock } from '../../src/index.js'
-import type { Bench, Kind } from '../support/kinds.js'
-import type { AnyLab } from '../support/lab.js'
+import type { AnyFixture } from '../support/fixture.js'
+import type { Kind, KindFixture } from '../support/kinds.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
-export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
-  const part = (client: Client): Lock => bench.parts(client)[0] as Lock
+export function transferContract(kind: Kind, fixture: AnyFixture, kindFixture: KindFixture): void {
+  const part = (client: Client): Lock => kindFixture.parts(client)[0] as Lock
 
   it('a hold continues in another client that adopts it after handOver()', async () => {
-    const [one, two] = [await lab.connect(), await lab.connect()]
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
     const hold = await part(one).lock()
     if (kind.isReentrant) await part(one).lock({ within: hold })
     const holder = hold.handOver()
@@ -24,17 +24,17 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await one.close()
     assert.equal(await adopted.isHeld(), true, 'the previous holder no longer affects it')
     await adopted.unlock()
-    assert.equal(await bench.isFree(), true)
+    assert.equal(await kindFixture.isFree(), true)
     await assert.rejects(part(two).adopt(holder), { code: 'LOCK_NOT_HELD' })
     await assert.rejects(part(two).adopt('nonsense'), { code: 'LOCK_CONFIG', path: 'holder' })
-    assert.deepEqual(await bench.keys(), [])
+    assert.deepEqual(await kindFixture.keys(), [])
   })
 
   it('the release of an adopted hold wakes the waiters', async () => {
-    const [one, two] = [await lab.connect(), await lab.connect()]
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
     const holder = (await part(one).lock()).handOver()
     const waiter = part(one).lock()
-    await bench.somebodyWaits()
+    await kindFixture.somebodyWaits()
     await (await part(two).adopt(holder)).unlock()
     const next = await settlesWithin(waiter, 2_000)
     assert(next.status === 'fulfilled')
@@ -42,7 +42,7 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   it('a holder that did not call handOver() is notified that its hold was adopted', async () => {
-    const [one, two] = [await lab.connect({ lockWatchdogTimeoutMs: 2_400 }), await lab.connect()]
+    const [one, two] = [await fixture.connect({ lockWatchdogTimeoutMs: 2_400 }), await fixture.connect()]
     const hold = await part(one).lock()
     const adopted = await part(two).adopt(hold.holder)
     await waitUntil(() => hold.signal.aborted)
@@ -52,18 +52,18 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 }
 
-export function noTransferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+export function noTransferContract(kind: Kind, fixture: AnyFixture, kindFixture: KindFixture): void {
   it('a lock that cannot be transferred refuses handOver() and adopt(), and stays held', async () => {
-    const client = await lab.connect()
-    const hold = await bench.lock(client).lock()
+    const client = await fixture.connect()
+    const hold = await kindFixture.lock(client).lock()
     assert.throws(() => hold.handOver(), { code: 'LOCK_CONFIG', path: 'handOver' })
     hold.assertHeld()
     if (!kind.isJoint) {
-      const [part] = bench.parts(client)
+      const [part] = kindFixture.parts(client)
       await assert.rejects(async () => await part?.adopt(hold.holder), { code: 'LOCK_CONFIG', path: 'adopt' })
     }
     assert.equal(await hold.isHeld(), true)
     await hold.unlock()
-    assert.equal(await bench.isFree(), true)
+    assert.equal(await kindFixture.isFree(), true)
   })
 }

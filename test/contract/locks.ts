@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Driver } from '../support/drivers.js'
-import { Bench, type Kind } from '../support/kinds.js'
-import type { SetUp } from '../support/lab.js'
+import type { SetUp } from '../support/fixture.js'
+import { type Kind, KindFixture } from '../support/kinds.js'
 import { measureLateness } from '../support/lateness.js'
 import { spawnChild } from '../support/processes/child.js'
 import { settlesWithin } from '../support/wait-until.js'
@@ -21,30 +21,30 @@ const VICTIM = new URL('../support/processes/victim-process.js', import.meta.url
 
 /** Everything that one process can show of a kind; call it inside a `describe`. */
 export function contract(kind: Kind, setUp: SetUp): void {
-  const lab = setUp({ keysThatStay: kind.keysThatStay })
-  const bench = new Bench(kind, lab)
+  const fixture = setUp({ keysThatStay: kind.keysThatStay })
+  const kindFixture = new KindFixture(kind, fixture)
 
-  acquireContract(kind, lab, bench)
-  waitContract(kind, lab, bench)
-  exclusionContract(kind, lab, bench)
-  reentryContract(kind, lab, bench)
-  leaseContract(kind, lab, bench)
-  callbackContract(lab, bench)
-  if (!kind.isShared) handOffContract(kind, lab, bench)
-  if (kind.isAdoptable) transferContract(kind, lab, bench)
-  else noTransferContract(kind, lab, bench)
+  acquireContract(kind, fixture, kindFixture)
+  waitContract(kind, fixture, kindFixture)
+  exclusionContract(kind, fixture, kindFixture)
+  reentryContract(kind, fixture, kindFixture)
+  leaseContract(kind, fixture, kindFixture)
+  callbackContract(fixture, kindFixture)
+  if (!kind.isShared) handOffContract(kind, fixture, kindFixture)
+  if (kind.isAdoptable) transferContract(kind, fixture, kindFixture)
+  else noTransferContract(kind, fixture, kindFixture)
 }
 
 /** What several processes show of a kind, through one driver. */
 export function contractOfProcesses(kind: Kind, setUp: SetUp, driver: Driver): void {
-  const lab = setUp({ keysThatStay: kind.keysThatStay })
-  const bench = new Bench(kind, lab)
+  const fixture = setUp({ keysThatStay: kind.keysThatStay })
+  const kindFixture = new KindFixture(kind, fixture)
 
   if (!kind.isShared) {
     it('sections of several processes never overlap, and no update is lost', async () => {
-      const { admin, url } = lab.server
+      const { admin, url } = fixture.server
       const processes = [1, 2].map(() => spawnChild(CONTENDER, [url, '3', '20', kind.name, driver.name]))
-      for (const child of processes) lab.onEnd(() => child.stop())
+      for (const child of processes) fixture.onEnd(() => child.stop())
       await Promise.all(processes.map((child) => child.nextMessage(({ at }) => at === 'ready', START_MS)))
       for (const child of processes) child.send({ at: 'go' })
       for (const child of processes) {
@@ -61,16 +61,16 @@ export function contractOfProcesses(kind: Kind, setUp: SetUp, driver: Driver): v
   }
 
   it('the lock of a crashed holder is acquired within 1 s of its lease', async () => {
-    const child = spawnChild(VICTIM, [lab.server.url, kind.name, driver.name])
-    lab.onEnd(() => child.stop())
+    const child = spawnChild(VICTIM, [fixture.server.url, kind.name, driver.name])
+    fixture.onEnd(() => child.stop())
     await child.nextMessage(({ at }) => at === 'held', START_MS)
-    const client = await lab.connect()
-    const waiter = bench.rival(client).lock()
-    await bench.somebodyWaits()
+    const client = await fixture.connect()
+    const waiter = kindFixture.rival(client).lock()
+    await kindFixture.somebodyWaits()
     await child.stop()
     const killedAt = performance.now()
     const latenessMs = measureLateness()
-    const leftMs = Math.max(...(await Promise.all(bench.parts(client).map((part) => part.remainingLeaseMs()))))
+    const leftMs = Math.max(...(await Promise.all(kindFixture.parts(client).map((part) => part.remainingLeaseMs()))))
     const hold = await waiter
     const waitedMs = performance.now() - killedAt
     assert(

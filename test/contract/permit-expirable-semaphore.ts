@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Client, ClientOptions, LeaseLostError, Permit, PermitExpirableSemaphore } from '../../src/index.js'
-import type { AnyLab, SetUp } from '../support/lab.js'
+import type { AnyFixture, SetUp } from '../support/fixture.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { moment } from '../support/synchronizers.js'
@@ -12,16 +12,16 @@ export const LEASES = '{a}:timeout'
 
 /** The semaphore `a` with `permits` permits, all of which are back at the end of the test. */
 export async function semaphoreWith(
-  lab: AnyLab,
+  fixture: AnyFixture,
   permits: number,
   options: ClientOptions = {},
 ): Promise<{ client: Client; semaphore: PermitExpirableSemaphore }> {
-  lab.onEnd(async () => {
-    const left = [await lab.server.admin.get('a'), await lab.server.admin.zcard(LEASES)]
-    await lab.server.admin.del('a', LEASES)
+  fixture.onEnd(async () => {
+    const left = [await fixture.server.admin.get('a'), await fixture.server.admin.zcard(LEASES)]
+    await fixture.server.admin.del('a', LEASES)
     assert.deepEqual(left, [String(permits), 0], 'all permits are there again')
   })
-  const client = await lab.connect(options)
+  const client = await fixture.connect(options)
   const semaphore = client.getPermitExpirableSemaphore('a')
   assert.equal(await semaphore.trySetPermits(permits), true)
   return { client, semaphore }
@@ -35,10 +35,10 @@ export const idOf = (permit: Permit): string => {
 
 /** Call it inside a `describe`. */
 export function permitContract(setUp: SetUp): void {
-  const lab = setUp()
+  const fixture = setUp()
 
   it('a permit-expirable semaphore is created once, and can have more or fewer permits, whatever is held', async () => {
-    const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const numbers = async () => [
       await semaphore.availablePermits(),
       await semaphore.acquiredPermits(),
@@ -71,8 +71,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('permits are granted as holds, all of the requested ones or none', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 3)
-    const other = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const { client, semaphore } = await semaphoreWith(fixture, 3)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const permit = await semaphore.acquire({ permits: 2, label: 'import' })
     assert.equal(permit.lockName, 'a')
     assert.equal(permit.label, 'import')
@@ -101,7 +101,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a holder of a permit gets another one, in the same scope too', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 3)
+    const { client, semaphore } = await semaphoreWith(fixture, 3)
     await client.runInScope(async () => {
       const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
       assert.notDeepEqual(first.permitIds, second.permitIds)
@@ -114,7 +114,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('permits are released at the end of a block, and of a callback however it ends', async () => {
-    const { semaphore } = await semaphoreWith(lab, 2)
+    const { semaphore } = await semaphoreWith(fixture, 2)
     {
       await using permit = await semaphore.acquire({ permits: 2 })
       permit.assertHeld()
@@ -145,11 +145,11 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a waiter in another process is woken as soon as there are enough permits', async () => {
-    const { semaphore } = await semaphoreWith(lab, 2)
-    const other = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await semaphoreWith(fixture, 2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
     const waiting = other.acquire({ permits: 2 })
-    await listening(lab)
+    await listening(fixture)
     await first.unlock()
     const releasedAt = performance.now()
     await second.unlock()
@@ -159,14 +159,14 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('as many waiters are served, local and remote, as permits become available', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 4)
-    const other = await lab.connect()
+    const { client, semaphore } = await semaphoreWith(fixture, 4)
+    const other = await fixture.connect()
     const all = await semaphore.acquire({ permits: 4 })
     const permits: Permit[] = []
     const waiting = [client, other, client, other, client, other].map(async (each) => {
       permits.push(await each.getPermitExpirableSemaphore('a').acquire())
     })
-    await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
+    await waitUntil(async () => (await fixture.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
     const releasedAt = performance.now()
     await all.unlock()
     await waitUntil(() => permits.length === 4)
@@ -177,7 +177,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('an acquire is refused when its wait time ends, and has taken nothing', async () => {
-    const { semaphore } = await semaphoreWith(lab, 1)
+    const { semaphore } = await semaphoreWith(fixture, 1)
     for (const waitTimeMs of [0, 150]) {
       assert.equal(await semaphore.tryAcquire({ permits: 2, waitTimeMs }), null)
       await assert.rejects(semaphore.acquire({ permits: 2, waitTimeMs }), {
@@ -190,8 +190,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('an abort ends a wait for permits at once with its reason, and a race with the grant loses no permit', async () => {
-    const { semaphore } = await semaphoreWith(lab, 2)
-    const other = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await semaphoreWith(fixture, 2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const reason = new Error('the request was aborted')
     await assert.rejects(semaphore.acquire({ signal: AbortSignal.abort(reason) }), reason)
     for (let round = 0; round < 60; round++) {
@@ -199,7 +199,7 @@ export function permitContract(setUp: SetUp): void {
       const held = isContended ? await other.acquire({ permits: 2 }) : undefined
       const abort = new AbortController()
       const taking = settlesWithin(semaphore.acquire({ permits: 2, signal: abort.signal }), 5_000)
-      if (isContended) await listening(lab)
+      if (isContended) await listening(fixture)
       const released = held?.unlock()
       await moment()
       abort.abort(reason)
@@ -209,12 +209,12 @@ export function permitContract(setUp: SetUp): void {
       await released
       await waitUntil(async () => (await other.availablePermits()) === 2)
     }
-    await listening(lab, 0)
+    await listening(fixture, 0)
   })
 
   it('a closing client releases its permits after drainMs, and rejects waiters at once', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 5)
-    const foreign = await (await lab.connect()).getPermitExpirableSemaphore('a').acquire()
+    const { client, semaphore } = await semaphoreWith(fixture, 5)
+    const foreign = await (await fixture.connect()).getPermitExpirableSemaphore('a').acquire()
     const permit = await semaphore.acquire({ permits: 2 })
     const waiting = Array.from({ length: 100 }, () => settlesWithin(semaphore.acquire({ permits: 5 }), 5_000))
     let isInside = false
@@ -228,7 +228,7 @@ export function permitContract(setUp: SetUp): void {
     await waitUntil(() => isInside)
     assert.equal(await semaphore.acquiredPermits(), 4)
     isCounted = true
-    await listening(lab)
+    await listening(fixture)
     const closed = client.close({ drainMs: 500 })
     for (const outcome of await Promise.all(waiting)) {
       assert(outcome.status === 'rejected')
@@ -238,7 +238,7 @@ export function permitContract(setUp: SetUp): void {
     assert.equal(await section, 'done')
     await closed
     assert.equal((permit.signal.reason as LeaseLostError).reason, 'closed')
-    assert.equal(await lab.server.admin.get('a'), '4')
+    assert.equal(await fixture.server.admin.get('a'), '4')
     for (const call of [
       () => semaphore.acquire(),
       () => semaphore.tryAcquire(),
@@ -262,8 +262,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a permit can be released once by its id from anywhere, and its hold notices', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 3, { lockWatchdogTimeoutMs: 2_400 })
-    const other = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const { client, semaphore } = await semaphoreWith(fixture, 3, { lockWatchdogTimeoutMs: 2_400 })
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
     const permit = await semaphore.acquire()
@@ -295,7 +295,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a permit is renewed as long as it is held, unless it has a fixed lease', async () => {
-    const { semaphore } = await semaphoreWith(lab, 3, { lockWatchdogTimeoutMs: 2_400 })
+    const { semaphore } = await semaphoreWith(fixture, 3, { lockWatchdogTimeoutMs: 2_400 })
     const [kept, leased] = [await semaphore.acquire({ permits: 2 }), await semaphore.acquire({ leaseTimeMs: 700 })]
     await waitUntil(() => leased.signal.aborted)
     assert.equal((leased.signal.reason as LeaseLostError).reason, 'expired')
@@ -308,8 +308,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('permits return to waiters when their lease ends, without any action', async () => {
-    const { semaphore } = await semaphoreWith(lab, 2)
-    const other = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await semaphoreWith(fixture, 2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const askedAt = performance.now()
     const leased = await semaphore.acquire({ permits: 2, leaseTimeMs: 400 })
     const takenAt = performance.now()

@@ -4,26 +4,26 @@ import { it } from 'node:test'
 import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
 import { generationKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
-import type { SetUp } from '../support/lab.js'
+import type { SetUp } from '../support/fixture.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { moment } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Call it inside a `describe`. */
 export function semaphoreContract(setUp: SetUp): void {
-  const lab = setUp()
+  const fixture = setUp()
 
   /** The semaphore `a` with `permits` permits, which is deleted after the test. */
   async function semaphoreWith(permits: number): Promise<{ client: Client; semaphore: Semaphore }> {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    const client = await lab.connect()
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    const client = await fixture.connect()
     const semaphore = client.getSemaphore('a')
     assert.equal(await semaphore.trySetPermits(permits), true)
     return { client, semaphore }
   }
 
   it('a semaphore is created once, and has no permits before', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const semaphore = client.getSemaphore('a')
     assert.equal(semaphore.name, 'a')
     assert.equal(await semaphore.availablePermits(), 0)
@@ -40,7 +40,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('a semaphore grants permits as long as there are enough', async () => {
     const { semaphore } = await semaphoreWith(3)
-    const other = (await lab.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a')
     await semaphore.acquire()
     assert.equal(await other.tryAcquire({ permits: 3 }), false)
     await other.acquire({ permits: 2 })
@@ -52,7 +52,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('zero permits are acquired and released without a command', async () => {
     const { semaphore } = await semaphoreWith(0)
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       await semaphore.acquire({ permits: 0 })
       assert.equal(await semaphore.tryAcquire({ permits: 0 }), true)
       await semaphore.release(0)
@@ -83,14 +83,14 @@ export function semaphoreContract(setUp: SetUp): void {
   })
 
   it('a semaphore may expire, and releaseIfExists does not create it again', async () => {
-    const semaphore = (await lab.connect()).getSemaphore('a')
+    const semaphore = (await fixture.connect()).getSemaphore('a')
     assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 1_000 }), true)
     await semaphore.acquire()
     assert.equal(await semaphore.releaseIfExists(), true)
     await semaphore.acquire()
-    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await waitUntil(async () => (await fixture.server.admin.exists('a')) === 0)
     assert.equal(await semaphore.releaseIfExists(), false)
-    assert.equal(await lab.server.admin.exists('a'), 0)
+    assert.equal(await fixture.server.admin.exists('a'), 0)
     await semaphore.release() // what does not exist is created
     assert.equal(await semaphore.availablePermits(), 1)
     await semaphore.delete()
@@ -98,9 +98,9 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('a waiter in another process is woken as soon as there are enough permits', async () => {
     const { semaphore } = await semaphoreWith(0)
-    const other = (await lab.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a')
     const waiting = other.acquire({ permits: 2 })
-    await listening(lab)
+    await listening(fixture)
     await semaphore.release()
     assert.equal(await semaphore.availablePermits(), 1)
     const releasedAt = performance.now()
@@ -112,13 +112,13 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('as many waiters are served, local and remote, as permits become available', async () => {
     const { client, semaphore } = await semaphoreWith(0)
-    const other = await lab.connect()
+    const other = await fixture.connect()
     let served = 0
     const waiting = [client, other, client, other, client, other].map(async (each) => {
       await each.getSemaphore('a').acquire()
       served++
     })
-    await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
+    await waitUntil(async () => (await fixture.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
     const releasedAt = performance.now()
     await semaphore.release(4)
     await waitUntil(() => served === 4)
@@ -129,10 +129,10 @@ export function semaphoreContract(setUp: SetUp): void {
   })
 
   it('waiters are woken when the semaphore is created', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const waiting = client.getSemaphore('a').acquire()
-    await listening(lab)
+    await listening(fixture)
     const createdAt = performance.now()
     await other.getSemaphore('a').trySetPermits(1)
     await waiting
@@ -167,20 +167,20 @@ export function semaphoreContract(setUp: SetUp): void {
       semaphore.tryAcquire({ waitTimeMs: 60_000, signal: abort.signal }),
     ]
     const settled = Promise.allSettled(waiting)
-    await listening(lab)
+    await listening(fixture)
     abort.abort(reason)
     assert.deepEqual(await settled, [
       { status: 'rejected', reason },
       { status: 'rejected', reason },
     ])
-    await listening(lab, 0)
+    await listening(fixture, 0)
     await semaphore.release()
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
   it('an abort that races with the grant loses no permit', async () => {
     const { semaphore } = await semaphoreWith(2)
-    const other = (await lab.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a')
     const outcomes = { taken: 0, aborted: 0 }
     const settle = async (taking: Promise<void>): Promise<void> => {
       const { status } = await settlesWithin(taking, 5_000)
@@ -199,7 +199,7 @@ export function semaphoreContract(setUp: SetUp): void {
       const abort = new AbortController()
       await other.acquire({ permits: 2 })
       const taking = settle(semaphore.acquire({ permits: 2, signal: abort.signal }))
-      await listening(lab)
+      await listening(fixture)
       const released = other.release(2)
       await moment()
       abort.abort()
@@ -239,11 +239,11 @@ export function semaphoreContract(setUp: SetUp): void {
   })
 
   it('withPermit returns nothing to a semaphore that expired meanwhile, and the next one can be created', async () => {
-    const semaphore = (await lab.connect()).getSemaphore('a')
+    const semaphore = (await fixture.connect()).getSemaphore('a')
     await semaphore.trySetPermits(2, { timeToLiveMs: 1_000 })
-    const areGone = () => waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    const areGone = () => waitUntil(async () => (await fixture.server.admin.exists('a')) === 0)
     await Promise.all([semaphore.withPermit(areGone), semaphore.withPermit(areGone)])
-    assert.equal(await lab.server.admin.exists('a'), 0)
+    assert.equal(await fixture.server.admin.exists('a'), 0)
 
     await semaphore.trySetPermits(2, { timeToLiveMs: 1_000 })
     await semaphore.withPermit(async () => {
@@ -256,8 +256,8 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('withPermit returns no permits of an earlier semaphore to the next one of its name', async () => {
     const { client, semaphore } = await semaphoreWith(2)
-    const other = (await lab.connect()).getSemaphore('a')
-    const { admin } = lab.server
+    const other = (await fixture.connect()).getSemaphore('a')
+    const { admin } = fixture.server
     const replacements: readonly (() => Promise<unknown>)[] = [
       async () => [await other.delete(), await semaphore.trySetPermits(2)],
       async () => [await other.delete(), await other.release(2)],
@@ -279,7 +279,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('withPermit returns its permits whatever Redisson and others did to the number meanwhile', async () => {
     const { semaphore } = await semaphoreWith(3)
-    const { admin } = lab.server
+    const { admin } = fixture.server
     await semaphore.withPermit(async () => {
       await semaphore.addPermits(1)
       await semaphore.release()
@@ -298,7 +298,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('withPermit returns no permits of an earlier rate window of Redisson', async () => {
     const { client } = await semaphoreWith(1)
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const semaphore = client.getSemaphore('a')
     await semaphore.delete()
     await admin.set('a', 2, 'PX', 1_000)
@@ -316,7 +316,7 @@ export function semaphoreContract(setUp: SetUp): void {
     const waiting = Array.from({ length: 200 }, (_, n) =>
       settlesWithin(semaphore.acquire({ permits: 1 + (n % 3) }), 5_000),
     )
-    await listening(lab)
+    await listening(fixture)
     await client.close()
     for (const outcome of await Promise.all(waiting)) {
       assert(outcome.status === 'rejected')
@@ -355,7 +355,7 @@ export function semaphoreContract(setUp: SetUp): void {
         running++
         await new Promise((resolve) => signal.addEventListener('abort', resolve))
         reason = signal.reason
-        await waitUntil(async () => (await lab.server.admin.get('a')) === '5')
+        await waitUntil(async () => (await fixture.server.admin.get('a')) === '5')
         return 'too late'
       }),
       5_000,
@@ -364,18 +364,18 @@ export function semaphoreContract(setUp: SetUp): void {
     await client.close({ drainMs: 400 })
     await ends
     assert.deepEqual(steps, ['drained'])
-    assert.equal(await lab.server.admin.get('a'), '5')
+    assert.equal(await fixture.server.admin.get('a'), '5')
     assert.equal(reason?.code, 'LOCK_CLIENT_CLOSED')
     const outcome = await goesOn
     assert.equal(outcome.status === 'rejected' && outcome.reason, reason)
-    assert.equal(await lab.server.admin.get('a'), '5', 'released once')
+    assert.equal(await fixture.server.admin.get('a'), '5', 'released once')
   })
 
   it('a grant that arrives while the client closes is returned', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
+    fixture.onEnd(() => fixture.server.admin.del('a'))
     for (let round = 0; round < 5; round++) {
-      await lab.server.admin.set('a', '40')
-      const client = await lab.connect()
+      await fixture.server.admin.set('a', '40')
+      const client = await fixture.connect()
       const semaphore = client.getSemaphore('a')
       await semaphore.availablePermits()
       let ran = 0
@@ -392,7 +392,7 @@ export function semaphoreContract(setUp: SetUp): void {
         assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
       }
       assert.equal(ran, 0)
-      assert.equal(await lab.server.admin.get('a'), '40')
+      assert.equal(await fixture.server.admin.get('a'), '40')
     }
   })
 }

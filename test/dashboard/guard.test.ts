@@ -56,14 +56,14 @@ describe('a served dashboard', () => {
   const unlock = (headers: Record<string, string>, body = wanted): Promise<Response> =>
     fetch(`${server.url}api/unlock`, { method: 'POST', headers, body })
 
-  it('gives no data to a request without its token', async () => {
+  it('the dashboard gives no data to a request without its token', async () => {
     for (const path of DATA) assert.equal((await fetch(server.url + path)).status, 401, path)
     const sent = await unlock({ origin: origin(), 'content-type': 'application/json', 'x-holdfast': '1' })
     assert.equal(sent.status, 401)
     assert.deepEqual(fleet.unlocks, [])
   })
 
-  it('does not take the token of an earlier start, from a cookie or from the URL', async () => {
+  it('the dashboard does not take the token of an earlier start, from a cookie or from the URL', async () => {
     const earlier = await serve()
     await earlier.close()
     assert.notEqual(earlier.token, server.token)
@@ -74,7 +74,7 @@ describe('a served dashboard', () => {
     assert.equal((await fetch(`${server.url}api/locks`, { headers: bearer() })).status, 200)
   })
 
-  it('admits the token for the metrics to them, and to nothing else', async () => {
+  it('the token for the metrics is admitted to them, and to nothing else', async () => {
     const metricsToken = '0123456789abcdef0123456789abcdef'
     await using other = disposable(await serve({ metricsToken }))
     const headers = { ...unlockHeaders(), ...bearer(metricsToken), origin: other.url.slice(0, -1) }
@@ -89,11 +89,11 @@ describe('a served dashboard', () => {
     assert.equal((await fetch(`${server.url}metrics`, { headers: bearer(metricsToken) })).status, 401)
   })
 
-  it('has a token of 128 bits', () => {
+  it('the dashboard has a token of 128 bits', () => {
     assert.equal(Buffer.from(server.token, 'base64url').length, 16)
   })
 
-  it('refuses other names than its own, against DNS rebinding', async () => {
+  it('the dashboard refuses other names than its own, against DNS rebinding', async () => {
     const { port } = new URL(server.url)
     for (const host of [
       'evil.example',
@@ -112,14 +112,14 @@ describe('a served dashboard', () => {
     }
   })
 
-  it('replies to a further name only if it was allowed', async () => {
+  it('the dashboard replies to a further name only if it was allowed', async () => {
     await using other = disposable(await serve({ hosts: ['dash.example'] }))
     const headers = { host: 'dash.example', authorization: `Bearer ${other.token}` }
     assert.equal(await raw(other.url, '/api/locks', headers), 200)
     assert.equal(await raw(server.url, '/api/locks', headers), 421)
   })
 
-  it('releases nothing for a foreign page: it needs JSON, its own header and its own origin', async () => {
+  it('the dashboard releases nothing for a foreign page: it needs JSON, its header and its origin', async () => {
     const good = unlockHeaders()
     const without = (name: string) => Object.fromEntries(Object.entries(good).filter(([key]) => key !== name))
     const { port } = new URL(server.url)
@@ -141,20 +141,20 @@ describe('a served dashboard', () => {
     assert.equal(fleet.unlocks.length, 1)
   })
 
-  it('does not allow a foreign origin in a preflight', async () => {
+  it('the dashboard does not allow a foreign origin in a preflight', async () => {
     const headers = { origin: 'https://evil.example', 'access-control-request-method': 'POST' }
     const reply = await fetch(`${server.url}api/unlock`, { method: 'OPTIONS', headers })
     assert.equal(reply.headers.get('access-control-allow-origin'), null)
     assert.equal(reply.status, 401)
   })
 
-  it('names the user, the session and the address in the audit', async () => {
+  it('the dashboard names the user, the session and the address in the audit', async () => {
     await unlock(unlockHeaders())
     assert.match(fleet.unlocks[0]?.by ?? '', /^alice, holdfast ui session [\da-f]{8}, from (::ffff:)?127\.0\.0\.1$/)
     assert.ok(!fleet.unlocks[0]?.by.includes(server.token))
   })
 
-  it('has no route that changes anything if it is read-only', async () => {
+  it('a read-only dashboard has no route that changes anything', async () => {
     await using other = disposable(await serve({ readOnly: true }))
     const headers = { ...unlockHeaders(), authorization: `Bearer ${other.token}`, origin: other.url.slice(0, -1) }
     const reply = await fetch(`${other.url}api/unlock`, { method: 'POST', headers, body: wanted })
@@ -162,7 +162,7 @@ describe('a served dashboard', () => {
     assert.deepEqual(fleet.unlocks, [])
   })
 
-  it('sends the security headers with every response, refusals included', async () => {
+  it('the dashboard sends the security headers with every response, refusals included', async () => {
     for (const path of ['', 'assets/none.js', 'api/locks', 'nothing', 'api/audit']) {
       const { headers } = await fetch(server.url + path)
       const policy = headers.get('content-security-policy') ?? ''
@@ -180,7 +180,7 @@ describe('a served dashboard', () => {
     }
   })
 
-  it('serves no file outside of its page', async () => {
+  it('the dashboard serves no file outside of its page', async () => {
     const { host } = new URL(server.url)
     for (const path of [
       '/assets/../index.html',
@@ -194,7 +194,7 @@ describe('a served dashboard', () => {
     }
   })
 
-  it('survives URLs and headers that make no sense', async () => {
+  it('the dashboard survives URLs and headers that make no sense', async () => {
     const { host } = new URL(server.url)
     for (const path of ['*', 'http://evil.example/', '/%', '/api/locks?cursor=-1&sort=constructor', '/api/locks/%00']) {
       const status = await raw(server.url, path, { host, ...bearer() })
@@ -203,7 +203,7 @@ describe('a served dashboard', () => {
     assert.equal((await fetch(`${server.url}api/locks`, { headers: bearer() })).status, 200)
   })
 
-  it('rejects a body that is too long, no JSON, or lacks the holder or the reason', async () => {
+  it('the dashboard rejects a body that is too long, no JSON, or lacks the holder or the reason', async () => {
     const body = (changes: object) => JSON.stringify({ ...JSON.parse(wanted), ...changes })
     for (const text of [
       body({ reason: 'x'.repeat(1_001) }),
@@ -234,7 +234,7 @@ describe('the guard of a token', () => {
       token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } },
     )
 
-  it('replies 429 to the sixth wrong token of an address within a minute, and to no other address', async () => {
+  it('the guard replies 429 to the sixth wrong token of an address within a minute, and to no other', async () => {
     const clock = new FakeClock()
     const guard = new TokenGuard(clock)
     const wrong = (address: string) => guard.refuse(ask('wrong'), address)
@@ -246,26 +246,26 @@ describe('the guard of a token', () => {
     assert.equal(wrong('10.0.0.1')?.status, 401)
   })
 
-  it('lets the right token in during a flood of wrong ones, so nobody can lock the operator out', () => {
+  it('the guard lets the right token in during a flood of wrong ones, so nobody is locked out', () => {
     const guard = new TokenGuard(new FakeClock())
     for (let count = 0; count < 1_000; count++) guard.refuse(ask('wrong'), '127.0.0.1')
     assert.equal(guard.refuse(ask(guard.token), '127.0.0.1'), undefined)
   })
 
-  it('does not count requests without a token, which any page can make a browser send', () => {
+  it('the guard does not count requests without a token, which any page can make a browser send', () => {
     const guard = new TokenGuard(new FakeClock())
     for (let count = 0; count < 100; count++) assert.equal(guard.refuse(ask(undefined), '127.0.0.1')?.status, 401)
     assert.equal(guard.refuse(ask('wrong'), '127.0.0.1')?.status, 401)
   })
 
-  it('forgets the oldest of many addresses', () => {
+  it('the guard forgets the oldest of many addresses', () => {
     const guard = new TokenGuard(new FakeClock())
     for (let count = 0; count < 6; count++) guard.refuse(ask('wrong'), 'first')
     for (let count = 0; count < 1_000; count++) guard.refuse(ask('wrong'), `address ${count}`)
     assert.equal(guard.refuse(ask('wrong'), 'first')?.status, 401)
   })
 
-  it('refuses tokens of other lengths, and other schemes', () => {
+  it('the guard refuses tokens of other lengths, and other schemes', () => {
     const guard = new TokenGuard(new FakeClock())
     for (const token of ['', guard.token.slice(1), `${guard.token}x`, 'x'.repeat(1_000)]) {
       assert.equal(guard.refuse(ask(token), '127.0.0.1')?.status, 401)

@@ -19,7 +19,7 @@ interface Violation {
 
 describe('the page is accessible', () => {
   for (const theme of ['light', 'dark'] as const) {
-    it(`in the ${theme} theme, in every view`, async () => {
+    it(`the page is accessible in the ${theme} theme, in every view`, async () => {
       await using dashboard = await FakeDashboard.start(demoFleet())
       const { page, complaints } = await open(dashboard.url, { theme })
       const check = async (name: string): Promise<void> => {
@@ -54,7 +54,7 @@ describe('the page is accessible', () => {
     })
   }
 
-  it('without a token and without a lock', async () => {
+  it('the page is accessible without a token and without a lock', async () => {
     await using dashboard = await FakeDashboard.start({ ...demoFleet(), locks: [] })
     const { page: stranger } = await open(dashboard.origin)
     await stranger.waitForSelector('.token-form')
@@ -64,7 +64,7 @@ describe('the page is accessible', () => {
     await expectNoViolations(page, 'empty')
   })
 
-  it('on a narrow screen', async () => {
+  it('the page is accessible on a narrow screen', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url, { width: 420 })
     await showsText(page, '#locks .col-name', 'lock:nightly')

@@ -9,7 +9,7 @@ import { demoFleet, idOf } from './fake-fleet.js'
 const SELECTED = '#locks tr[aria-selected="true"] .col-name'
 
 describe('the page with the keyboard only', () => {
-  it('finds a lock and breaks it', async () => {
+  it('the keyboard alone finds a lock and breaks it', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page, complaints } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')
@@ -52,7 +52,7 @@ describe('the page with the keyboard only', () => {
     assert.deepEqual(complaints, [])
   })
 
-  it('moves through the rows with j, k and the arrow keys, also beyond those in view', async () => {
+  it('the keyboard moves through the rows with j, k and the arrow keys, also beyond those in view', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')
@@ -70,7 +70,7 @@ describe('the page with the keyboard only', () => {
     assert.equal(await page.evaluate(isVisible), true)
   })
 
-  it('sorts by any column, and says so', async () => {
+  it('the keyboard sorts by any column, and the page says so', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')

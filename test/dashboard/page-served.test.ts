@@ -16,7 +16,7 @@ const HOLDING_PROCESS = new URL('./holding-process.js', import.meta.url)
 const JAVA_HOLDER = '10488e73-94d1-4c8e-8f8a-3b2f6f0e9a11:41'
 
 describe('the page and its server', () => {
-  it('break a lock for the operator, by the policy of the server', async () => {
+  it('the page and its server break a lock for the operator, by the policy of the server', async () => {
     const fleet = new FakeFleet()
     fleet.present = [heldLock('lock:a'), heldLock('lock:b', { holders: [holder({ holder: 'c0ffee:2' })] })]
     const served = await serve({ fleet })
@@ -43,7 +43,7 @@ describe('the page and its server', () => {
     }
   })
 
-  it('tell processes apart that work, stand still, were killed, or are not ours', async () => {
+  it('the page and its server tell working, stopped, killed and foreign processes apart', async () => {
     await using redis = await startRedis()
     await using client = await connect(redis.url)
     const start = async (name: string) => {

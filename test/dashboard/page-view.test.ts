@@ -17,7 +17,7 @@ const HOSTILE = [
 ]
 
 describe('the page', () => {
-  it('tells a stopped, a killed, a Java and a healthy holder apart by sign, word and colour', async () => {
+  it('the page tells a stopped, a killed, a Java and a healthy holder apart by sign, word and colour', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')
@@ -33,7 +33,7 @@ describe('the page', () => {
     assert.equal(new Set(found.map(({ colour }) => colour)).size, 4)
   })
 
-  it('shows the figures, and what is known of one lock', async () => {
+  it('the page shows the figures, and what is known of one lock', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page, complaints, origins } = await open(dashboard.url)
     await showsText(page, '.figures', 'Deadlocks1')
@@ -51,7 +51,7 @@ describe('the page', () => {
     assert.deepEqual(complaints, [])
   })
 
-  it('counts the losses of clients, and says of which it does not know them', async () => {
+  it('the page counts the losses of clients, and says of which it does not know them', async () => {
     const fleet = demoFleet()
     await using dashboard = await FakeDashboard.start(fleet)
     const { page } = await open(dashboard.url)
@@ -67,7 +67,7 @@ describe('the page', () => {
     await showsText(page, '.figures', 'Losses/h2')
   })
 
-  it('shows locks as they come, change and go', async () => {
+  it('the page shows locks as they come, change and go', async () => {
     await using dashboard = await FakeDashboard.start({ ...demoFleet(), locks: [] })
     const { page } = await open(dashboard.url)
     await showsText(page, '.empty', 'No lock is held.')
@@ -81,7 +81,7 @@ describe('the page', () => {
     await showsText(page, '.empty', 'No lock is held.')
   })
 
-  it('draws who waits for whom, and names the deadlock', async () => {
+  it('the page draws who waits for whom, and names the deadlock', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page, complaints } = await open(dashboard.url)
     await showsText(page, '.figures', 'Deadlocks1')
@@ -99,7 +99,7 @@ describe('the page', () => {
     assert.deepEqual(complaints, [])
   })
 
-  it('names a new deadlock in the graph without waiting for the next poll', async () => {
+  it('the page names a new deadlock in the graph without waiting for the next poll', async () => {
     const fleet = demoFleet()
     const { deadlocks } = fleet
     fleet.deadlocks = { cycles: [], suspected: [] }
@@ -113,7 +113,7 @@ describe('the page', () => {
     await showsText(page, '.deadlocks', 'orders@orders-7f9c holds lock:transfer:a and waits for lock:transfer:b')
   })
 
-  it('marks the locks of a deadlock, and shows it from there', async () => {
+  it('the page marks the locks of a deadlock, and shows it from there', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks tr:has(.deadlock-mark)', 'lock:transfer:a')
@@ -124,7 +124,7 @@ describe('the page', () => {
     await showsText(page, '.deadlocks', 'holds lock:transfer:a and waits for lock:transfer:b')
   })
 
-  it('shows clients and forced releases', async () => {
+  it('the page shows clients and forced releases', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await page.click('#tab-audit')
@@ -133,7 +133,7 @@ describe('the page', () => {
     await showsText(page, '#clients tr', /disconnected.*billing.*2\.3\.1.*bill-2c4.*31/)
   })
 
-  it('shows hostile names, labels and hosts as inert text, with every character visible', async () => {
+  it('the page shows hostile names, labels and hosts as inert text, with every character visible', async () => {
     const fleet = demoFleet()
     const evil = client(HOSTILE[0] ?? '', HOSTILE[4] ?? '')
     fleet.locks = HOSTILE.map((name) =>
@@ -166,7 +166,7 @@ describe('the page', () => {
     assert.equal([...origins].filter((one) => one !== 'null' && one !== dashboard.origin).length, 0)
   })
 
-  it('says since when it is stale, connects again by itself, and is whole again', async () => {
+  it('the page says since when it is stale, connects again by itself, and is whole again', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')
@@ -180,7 +180,7 @@ describe('the page', () => {
     assert.ok(!(await texts(page, '#locks .col-name')).includes('lock:nightly'))
   })
 
-  it('says that Redis cannot be read', async () => {
+  it('the page says that Redis cannot be read', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')
@@ -188,7 +188,7 @@ describe('the page', () => {
     await showsText(page, '.banner', 'Redis could not be read: connect ECONNREFUSED')
   })
 
-  it('keeps the token for its tab and out of the address, and asks for another if it is refused', async () => {
+  it('the page keeps the token for its tab, not in the address, and asks for another if refused', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await showsText(page, '#locks .col-name', 'lock:nightly')
@@ -203,7 +203,7 @@ describe('the page', () => {
     await showsText(stranger, '#locks .col-name', 'lock:nightly')
   })
 
-  it('offers no way to break a lock where that is not allowed', async () => {
+  it('the page offers no way to break a lock where that is not allowed', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet(), { readOnly: true })
     const { page } = await open(dashboard.url)
     await page.waitForSelector(`tr[data-key="${idOf('lock:stock:7')}"]`)
@@ -213,7 +213,7 @@ describe('the page', () => {
     await showsText(page, '.badge', 'read-only')
   })
 
-  it('says what became of a break that was not as wished', async () => {
+  it('the page says what became of a break that was not as wished', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)
     await page.waitForSelector(`tr[data-key="${idOf('lock:invoice:88')}"]`)
@@ -235,7 +235,7 @@ describe('the page', () => {
     await showsText(page, 'dialog', 'did not react. Nothing has changed')
   })
 
-  it('follows the theme of the system until another one is chosen', async () => {
+  it('the page follows the theme of the system until another one is chosen', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url, { theme: 'dark' })
     const ground = `getComputedStyle(document.documentElement).backgroundColor`

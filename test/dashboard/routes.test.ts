@@ -57,7 +57,7 @@ function post(path: string, body: unknown, headers: Record<string, string> = {})
 }
 
 describe('the locks', () => {
-  it('come in pages of 200, sorted and filtered', async () => {
+  it('the locks come in pages of 200, sorted and filtered', async () => {
     fleet.present = Array.from({ length: 450 }, (_, index) =>
       heldLock(`lock:${String(index).padStart(3, '0')}`, { holders: [holder({ heldMs: index })] }),
     )
@@ -80,7 +80,7 @@ describe('the locks', () => {
     assert.equal(newest.locks[0]?.name, 'lock:000')
   })
 
-  it('sort by waiters, and by lease with those without expiry first', async () => {
+  it('the locks sort by waiters, and by lease with those without expiry first', async () => {
     fleet.present = [
       heldLock('a', { remainingLeaseMs: 5 }),
       heldLock('b', { remainingLeaseMs: Number.POSITIVE_INFINITY, otherListeners: 1 }),
@@ -92,7 +92,7 @@ describe('the locks', () => {
     assert.deepEqual([await order('lease'), await order('waiting'), await order('nonsense')], ['bca', 'cba', 'abc'])
   })
 
-  it('keep hostile names as data, in JSON and in URLs', async () => {
+  it('the locks keep hostile names as data, in JSON and in URLs', async () => {
     fleet.present = HOSTILE.map((name) => heldLock(name, { holders: [holder({ label: name })] }))
     const dashboard = mount()
     const { locks } = await get<LocksReply>('/api/locks', dashboard)
@@ -105,7 +105,7 @@ describe('the locks', () => {
     }
   })
 
-  it('with a name of 1 MiB can be read and released by the hash of it', async () => {
+  it('a lock with a name of 1 MiB can be read and released by the hash of it', async () => {
     const name = 'x'.repeat(1024 * 1024)
     fleet.present = [heldLock(name)]
     const dashboard = mount()
@@ -118,7 +118,7 @@ describe('the locks', () => {
     assert.equal(fleet.unlocks[0]?.name, name)
   })
 
-  it('are looked up in Redis one by one: the detail is never older than its request', async () => {
+  it('the detail of a lock is looked up in Redis, and never older than its request', async () => {
     const dashboard = mount()
     await get('/api/locks', dashboard)
     fleet.present = [heldLock('lock:new')]
@@ -126,7 +126,7 @@ describe('the locks', () => {
     assert.deepEqual([lock.holders.length, lock.ageMs, timeline], [1, 0, []])
   })
 
-  it('that are not known by a hash do not exist', async () => {
+  it('a hash that stands for no known lock is not found', async () => {
     const reply = await mount().fetch(new Request(`http://localhost/api/locks/~${'0'.repeat(64)}`))
     assert.equal(reply.status, 404)
   })
@@ -135,7 +135,7 @@ describe('the locks', () => {
 describe('a forced release', () => {
   const wanted = { id: idOf('lock:a'), holder: 'c0ffee:1', reason: 'INC-4711', graceMs: 500, anyway: true }
 
-  it('passes on the holder, the grace, the reason and who asked from where', async () => {
+  it('a forced release passes on the holder, the grace, the reason and who asked from where', async () => {
     const dashboard = mount({ authorize: () => ({ by: 'alice' }) })
     fleet.outcome = { outcome: 'not-held', holder: { holder: 'beef:2' } }
     const reply = await dashboard.fetch(post('/api/unlock', wanted), { address: '10.0.0.7' })
@@ -144,17 +144,17 @@ describe('a forced release', () => {
     assert.deepEqual(fleet.unlocks, [{ name: 'lock:a', ...options, by: 'alice from 10.0.0.7' }])
   })
 
-  it('does not exist in a read-only dashboard', async () => {
+  it('a forced release does not exist in a read-only dashboard', async () => {
     assert.equal((await mount({ readOnly: true }).fetch(post('/api/unlock', wanted))).status, 404)
     assert.deepEqual(fleet.unlocks, [])
   })
 
-  it('is refused as a request of the wrong kind', async () => {
+  it('a forced release by GET is refused with 405', async () => {
     const reply = await mount().fetch(new Request('http://localhost/api/unlock'))
     assert.deepEqual([reply.status, reply.headers.get('allow')], [405, 'POST'])
   })
 
-  it('that cannot work says why', async () => {
+  it('a forced release that cannot work says why', async () => {
     fleet.forceUnlock = async () => {
       throw new ConfigError('holder', 'x', 'a holder')
     }
@@ -164,7 +164,7 @@ describe('a forced release', () => {
 })
 
 describe('the other routes', () => {
-  it('list the clients with how much each holds', async () => {
+  it('the routes list the clients with how much each holds', async () => {
     fleet.present = [heldLock('a'), heldLock('b')]
     const { clients } = await get<{ clients: { name: string; holds: number }[] }>('/api/clients')
     assert.deepEqual(
@@ -173,7 +173,7 @@ describe('the other routes', () => {
     )
   })
 
-  it('list forced releases', async () => {
+  it('the routes list forced releases', async () => {
     const time = '2026-01-01T00:00:00.000Z'
     const entry = { time, lock: 'a', holder: 'x:1', by: 'alice', outcome: 'freed' } as const
     fleet.entries = [entry]
@@ -181,7 +181,7 @@ describe('the other routes', () => {
     assert.deepEqual(await get('/api/audit'), { entries: [{ at, ...rest, reason: '' }] })
   })
 
-  it('reply 503 without a password when Redis fails', async () => {
+  it('the routes reply 503 without a password when Redis fails', async () => {
     fleet.failure = Object.assign(new Error('WRONGPASS, with args beginning with: `tr0ub4dor`'), {
       command: { name: 'auth', args: ['tr0ub4dor'] },
     })
@@ -191,7 +191,7 @@ describe('the other routes', () => {
     assert.ok(text.includes('WRONGPASS') && !text.includes('tr0ub4dor'), text)
   })
 
-  it('export at most 50 series, with no name of a lock or holder', async () => {
+  it('the metrics export at most 50 series, with no name of a lock or holder', async () => {
     fleet.present = Array.from({ length: 500 }, (_, index) =>
       heldLock(`lock:${index}`, { kind: `kind ${index % 40}`, otherListeners: 1 }),
     )
@@ -213,13 +213,13 @@ describe('the page', () => {
   after(() => rmSync(folder, { recursive: true }))
   const pageFolder = pathToFileURL(`${folder}/`)
 
-  it('says how to build it if it is missing', async () => {
+  it('the page says how to build it if it is missing', async () => {
     const reply = await mount({}, new URL('none/', pageFolder)).fetch(new Request('http://localhost/'))
     assert.equal(reply.status, 503)
     assert.match(await reply.text(), /npm run build/)
   })
 
-  it('is served without authorization; only names with a hash are cached for good', async () => {
+  it('the page is served without authorization; only names with a hash are cached for good', async () => {
     mkdirSync(join(folder, 'assets'))
     writeFileSync(join(folder, 'index.html'), '<!doctype html>')
     writeFileSync(join(folder, 'secret.txt'), 'not an asset')
@@ -245,19 +245,19 @@ describe('the page', () => {
 describe('authorize', () => {
   const locks = new Request('http://localhost/api/locks')
 
-  it('lets nothing merely truthy in', async () => {
+  it('authorize lets nothing merely truthy in', async () => {
     for (const result of [false, undefined, null, 'yes', 1, {}, { by: 7 }]) {
       const dashboard = mount({ authorize: () => result as boolean })
       assert.equal((await dashboard.fetch(locks)).status, 401, JSON.stringify(result))
     }
   })
 
-  it('may reply itself, for example with a redirect to a login', async () => {
+  it('authorize may reply itself, for example with a redirect to a login', async () => {
     const dashboard = mount({ authorize: async () => Response.redirect('http://localhost/login', 302) })
     assert.equal((await dashboard.fetch(locks)).headers.get('location'), 'http://localhost/login')
   })
 
-  it('that throws lets nobody in, and its message does not leave the server', async () => {
+  it('authorize lets nobody in when it throws, and its message does not leave the server', async () => {
     const dashboard = mount({
       authorize: () => {
         throw new Error('password of the database')
@@ -268,7 +268,7 @@ describe('authorize', () => {
     assert.ok(!(await reply.text()).includes('database'))
   })
 
-  it('is required, as are options that make sense', () => {
+  it('authorize is required, and options that make no sense are refused', () => {
     const wrong = [
       { authorize: undefined },
       { client: {} },
@@ -304,13 +304,13 @@ describe('a mounted dashboard', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   }
 
-  it('works in node:http', async () => {
+  it('a mounted dashboard works in node:http', async () => {
     const server = createServer(mount({ basePath: '/locks' }).node)
     await expectWorks(`${await listening(server)}/locks`)
     server.close()
   })
 
-  it('works in Express, with a parser before it and without', async () => {
+  it('a mounted dashboard works in Express, with a parser before it and without', async () => {
     for (const parsers of [[], [express.json()]]) {
       fleet = new FakeFleet()
       const app = express()
@@ -322,7 +322,7 @@ describe('a mounted dashboard', () => {
     }
   })
 
-  it('works in Fastify', async () => {
+  it('a mounted dashboard works in Fastify', async () => {
     const dashboard = mount({ basePath: '/locks' })
     const app = fastify()
     await app.register((scope, _options, done) => {
@@ -337,7 +337,7 @@ describe('a mounted dashboard', () => {
     await app.close()
   })
 
-  it('works in Hono', async () => {
+  it('a mounted dashboard works in Hono', async () => {
     const dashboard = mount({ basePath: '/locks' })
     const app = new Hono()
     app.all('/locks/*', (context) => dashboard.fetch(context.req.raw))
@@ -347,7 +347,7 @@ describe('a mounted dashboard', () => {
     assert.deepEqual([reply.status, fleet.unlocks.length], [200, 1])
   })
 
-  it('closed ends, and leaves the client open', async () => {
+  it('a closed dashboard ends, and leaves the client open', async () => {
     const dashboard = mount()
     await get('/api/locks', dashboard)
     dashboard.close()

@@ -4,7 +4,7 @@ import { idOf, isUnchanged, matches, nameOf, rowOf } from '../../src/dashboard/r
 import { heldLock, holder, waiter } from '../support/dashboard.js'
 
 describe('the id of a lock', () => {
-  it('leads back to its name', () => {
+  it('the id of a lock leads back to its name', () => {
     for (const name of [
       'a',
       'lock:order:1001',
@@ -19,20 +19,20 @@ describe('the id of a lock', () => {
     }
   })
 
-  it('is a hash if the name is over 1 KB, so that it fits into a URL', () => {
+  it('the id of a lock is a hash if the name is over 1 KB, so that it fits into a URL', () => {
     const id = idOf('x'.repeat(1024 * 1024))
     assert.match(id, /^~[\da-f]{64}$/)
     assert.equal(nameOf(id), undefined)
     assert.notEqual(id, idOf('x'.repeat(1024 * 1024 - 1)))
   })
 
-  it('has one spelling', () => {
+  it('the id of a lock has one spelling', () => {
     for (const id of ['', 'YQ==', 'Y Q', 'YR', '/w', '_w', '~', '~ab']) assert.equal(nameOf(id), undefined, id)
   })
 })
 
 describe('a row', () => {
-  it('is JSON: a key without expiry has null, and a name of 1 MiB is cut', () => {
+  it('a row is JSON: a key without expiry has null, and a name of 1 MiB is cut', () => {
     const long = '🔒'.repeat(256 * 1024)
     const row = rowOf(heldLock(long, { remainingLeaseMs: Number.POSITIVE_INFINITY }), 5, () => 7)
     assert.equal(row.remainingLeaseMs, null)
@@ -42,7 +42,7 @@ describe('a row', () => {
     assert.deepEqual(JSON.parse(JSON.stringify(row)), row)
   })
 
-  it('gives the locks of a call chain their ids', () => {
+  it('a row gives the locks of a call chain their ids', () => {
     const chain = [{ lock: 'lock:b', holder: 'beef:1' }]
     const row = rowOf(heldLock('lock:a', { waiters: [waiter({ chain })] }), 0, () => 0)
     assert.deepEqual(row.waiters[0]?.chain, [{ id: idOf('lock:b'), lock: 'lock:b', holder: 'beef:1' }])
@@ -61,12 +61,12 @@ describe('a later reading of a lock', () => {
     at: 2_000,
   })
 
-  it('is no change if its durations merely went on', () => {
+  it('a later reading of a lock is no change if its durations merely went on', () => {
     assert.ok(isUnchanged(first, later({})))
     assert.ok(isUnchanged(first, later({ remainingLeaseMs: 28_900 })))
   })
 
-  it('is a change if anything else differs', () => {
+  it('a later reading of a lock is a change if anything else differs', () => {
     const changes = [
       { remainingLeaseMs: 30_000 }, // renewed
       { remainingLeaseMs: Number.POSITIVE_INFINITY },
@@ -84,7 +84,7 @@ describe('a later reading of a lock', () => {
 })
 
 describe('a pattern', () => {
-  it('matches as in Redis, or anywhere without a star or question mark', () => {
+  it('a pattern matches as in Redis, or anywhere without a star or question mark', () => {
     const yes = [
       ['lock:order:1', 'order'],
       ['lock:order:1', 'lock:*'],
@@ -104,7 +104,7 @@ describe('a pattern', () => {
     for (const [text = '', pattern = ''] of no) assert.ok(!matches(text, pattern), `${text} ${pattern}`)
   })
 
-  it('costs no more than both lengths multiplied, however many stars it has', () => {
+  it('a pattern costs no more than both lengths multiplied, however many stars it has', () => {
     const started = process.cpuUsage()
     assert.ok(!matches('a'.repeat(1_024), `${'*a'.repeat(127)}b`))
     assert.ok(process.cpuUsage(started).user < 1_000_000)

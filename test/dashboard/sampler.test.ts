@@ -23,19 +23,19 @@ async function listening(): Promise<Difference[]> {
 }
 
 describe('the sampler', () => {
-  it('reads nothing before somebody asks', async () => {
+  it('the sampler reads nothing before somebody asks', async () => {
     await clock.advance(10_000)
     assert.deepEqual([fleet.reads.all, clock.pending], [0, 0])
   })
 
-  it('samples once a second for any number of listeners', async () => {
+  it('the sampler samples once a second for any number of listeners', async () => {
     await Promise.all(Array.from({ length: 20 }, listening))
     assert.equal(fleet.reads.all, 1)
     await clock.advance(10_000)
     assert.equal(fleet.reads.all, 11)
   })
 
-  it('stops a minute after the last listener has left, forgets everything, and starts again when asked', async () => {
+  it('the sampler stops a minute after its last listener, forgets all, and starts when asked', async () => {
     fleet.present = [heldLock('lock:a')]
     await sampler.ready()
     const stop = sampler.listen(() => {})
@@ -49,12 +49,12 @@ describe('the sampler', () => {
     assert.deepEqual([clock.pending, sampler.locks.length], [1, 1])
   })
 
-  it('keeps no process alive', async () => {
+  it('the sampler keeps no process alive', async () => {
     await listening()
     assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
   })
 
-  it('never has two samples at a time, and pauses as long as a slow one takes', async () => {
+  it('the sampler never takes two samples at a time, and pauses as long as a slow one takes', async () => {
     let inside = 0
     let most = 0
     fleet.beforeRead = async () => {
@@ -69,7 +69,7 @@ describe('the sampler', () => {
     assert.ok(fleet.reads.all + fleet.reads.contended <= 12)
   })
 
-  it('reports only what has changed', async () => {
+  it('the sampler reports only what has changed', async () => {
     fleet.present = [heldLock('lock:a'), heldLock('lock:b')]
     const differences = await listening()
     const ageing = (seconds: number, name: string) =>
@@ -96,7 +96,7 @@ describe('the sampler', () => {
     )
   })
 
-  it('says of an unlisted holder for how long it has been seen', async () => {
+  it('the sampler says of an unlisted holder for how long it has been seen', async () => {
     const { heldMs: _, client: __, ...unknown } = holder({ status: 'unlisted' })
     fleet.present = [heldLock('lock:java', { holders: [unknown], remainingLeaseMs: Number.POSITIVE_INFINITY })]
     await listening()
@@ -107,7 +107,7 @@ describe('the sampler', () => {
     assert.equal(sampler.totals.unlisted, 1)
   })
 
-  it('counts the losses that clients report, asks again after 10 s, and says how many did not reply', async () => {
+  it('the sampler counts the losses of clients, asks again after 10 s, and says how many were silent', async () => {
     const [client = assert.fail()] = fleet.presentClients
     const { lossesLastHour: _, ...silent } = { ...client, id: 'beef', status: 'silent' as const }
     fleet.presentClients = [{ ...client, lossesLastHour: 2 }, { ...client, id: 'cafe', lossesLastHour: 1 }, silent]
@@ -120,7 +120,7 @@ describe('the sampler', () => {
     assert.deepEqual([sampler.totals.losses, sampler.totals.silentClients], [2, 0])
   })
 
-  it('rejects if the first sample fails, and tries again when asked', async () => {
+  it('the sampler rejects if the first sample fails, and tries again when asked', async () => {
     fleet.failure = new Error('Redis is gone')
     await assert.rejects(sampler.ready(), /Redis is gone/)
     assert.equal(clock.pending, 0)
@@ -128,7 +128,7 @@ describe('the sampler', () => {
     await sampler.ready()
   })
 
-  it('reports a failure, keeps what it knows and goes on', async () => {
+  it('the sampler reports a failure, keeps what it knows and goes on', async () => {
     fleet.present = [heldLock('lock:a')]
     const differences = await listening()
     fleet.failure = new Error('Redis is gone')
@@ -140,7 +140,7 @@ describe('the sampler', () => {
     assert.equal(differences[1]?.error, undefined)
   })
 
-  it('samples at most 2,000 locks, and says that there are more', async () => {
+  it('the sampler samples at most 2,000 locks, and says that there are more', async () => {
     fleet.present = Array.from({ length: 2_500 }, (_, index) => heldLock(`lock:${index}`))
     await sampler.ready()
     assert.deepEqual([sampler.rows().length, sampler.totals.isTruncated], [2_000, true])
@@ -149,7 +149,7 @@ describe('the sampler', () => {
     assert.deepEqual([sampler.rows().length, sampler.totals.isTruncated], [2_000, false])
   })
 
-  it('spends at most a fifth of the time reading all locks, and reads the contended ones in between', async () => {
+  it('the sampler spends at most a fifth of its time on all locks, and reads contended ones between', async () => {
     fleet.beforeRead = () => {
       // The first read of each pair is that of all locks.
       if (fleet.reads.all > reads) clock.block(2_000)
@@ -162,7 +162,7 @@ describe('the sampler', () => {
     assert.ok(fleet.reads.contended >= 40, `${fleet.reads.contended}`)
   })
 
-  it('notices between two reads of all locks that a contended lock is free', async () => {
+  it('the sampler notices between two reads of all locks that a contended lock is free', async () => {
     fleet.present = [heldLock('lock:a', { waiters: [waiter()] }), heldLock('lock:idle')]
     fleet.beforeRead = () => {
       if (fleet.reads.contended === 0) clock.block(10_000)
@@ -178,7 +178,7 @@ describe('the sampler', () => {
     assert.equal(sampler.rows().length, 1)
   })
 
-  it('keeps 15 minutes of history', async () => {
+  it('the sampler keeps 15 minutes of history', async () => {
     await listening()
     await clock.advance(20 * 60_000)
     const { agoMs, held, waitP95Ms } = sampler.history()
@@ -187,7 +187,7 @@ describe('the sampler', () => {
     assert.deepEqual([held.length, waitP95Ms.length], [901, 901])
   })
 
-  it('adds up what is held, waited for and how long', async () => {
+  it('the sampler adds up what is held, waited for and how long', async () => {
     fleet.present = [
       heldLock('lock:a', {
         holders: [holder({ heldMs: 9_000 })],
@@ -204,7 +204,7 @@ describe('the sampler', () => {
     assert.equal(sampler.totals.newHolds, 1)
   })
 
-  describe('names a deadlock', () => {
+  describe('the sampler of deadlocks', () => {
     const chain = (lock: string, owner: string) => ({ chain: [{ lock, holder: owner }] })
     const deadlocked = [
       heldLock('lock:a', {
@@ -217,7 +217,7 @@ describe('the sampler', () => {
       }),
     ]
 
-    it('with the first reply already', async () => {
+    it('the sampler names a deadlock with the first reply already', async () => {
       fleet.present = deadlocked
       await sampler.ready()
       assert.deepEqual(new Set(sampler.deadlocks.cycles[0]?.locks), new Set(['lock:a', 'lock:b']))
@@ -227,14 +227,14 @@ describe('the sampler', () => {
       assert.equal(sampler.totals.deadlocks, 0)
     })
 
-    it('with the first sample that has it, which looks again', async () => {
+    it('the sampler names a deadlock with the first sample that has it, which looks again', async () => {
       const differences = await listening()
       fleet.present = deadlocked
       await clock.advance(1_000)
       assert.deepEqual([differences.length, differences[0]?.totals.deadlocks], [1, 1])
     })
 
-    it('only if it is still there', async () => {
+    it('the sampler names a deadlock only if it is still there', async () => {
       const differences = await listening()
       fleet.present = deadlocked
       fleet.beforeRead = () => {
@@ -245,7 +245,7 @@ describe('the sampler', () => {
     })
   })
 
-  it('draws who held a lock and who waited, also across a hand-off to the same holder', async () => {
+  it('the sampler draws who held a lock and who waited, also across a hand-off to the same holder', async () => {
     fleet.present = [heldLock('lock:a', { holders: [holder({ label: 'one' })], waiters: [waiter({ label: 'two' })] })]
     await listening()
     await clock.advance(5_000)
@@ -262,7 +262,7 @@ describe('the sampler', () => {
     )
   })
 
-  it('keeps at most 100 bars of a lock', async () => {
+  it('the sampler keeps at most 100 bars of a lock', async () => {
     let number = 0
     fleet.beforeRead = () => {
       fleet.present = [heldLock('lock:a', { holders: [holder({ holder: `c0ffee:${++number}`, heldMs: 10 })] })]
@@ -272,7 +272,7 @@ describe('the sampler', () => {
     assert.equal((await sampler.detail('lock:a')).timeline.length, 100)
   })
 
-  it('stops for good when it is closed, also during a sample', async () => {
+  it('the sampler stops for good when it is closed, also during a sample', async () => {
     let release = (): void => {}
     fleet.beforeRead = () => new Promise<void>((resolve) => (release = resolve))
     const ready = sampler.ready()

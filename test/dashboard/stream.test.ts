@@ -52,7 +52,7 @@ async function open(): Promise<Lines> {
 }
 
 describe('a stream', () => {
-  it('begins with a snapshot, then has what differs, once a second', async () => {
+  it('a stream begins with a snapshot, then has what differs, once a second', async () => {
     fleet.present = [heldLock('lock:a')]
     const lines = await open()
     const snapshot = await lines.next<Snapshot>()
@@ -70,7 +70,7 @@ describe('a stream', () => {
     )
   })
 
-  it('applied line by line is what a new snapshot shows', async () => {
+  it('a stream applied line by line is what a new snapshot shows', async () => {
     const lines = await open()
     const known = new Map((await lines.next<Snapshot>())?.locks.map((row) => [row.id, row]))
     for (let second = 0; second < 20; second++) {
@@ -84,14 +84,14 @@ describe('a stream', () => {
     assert.deepEqual(new Set(known.keys()), new Set(fresh?.locks.map(({ id }) => id)))
   })
 
-  it('shares the sampler with all others', async () => {
+  it('a stream shares the sampler with all others', async () => {
     const streams = await Promise.all(Array.from({ length: 30 }, open))
     await clock.advance(5_000)
     assert.equal(fleet.reads.all, 6)
     for (const lines of streams) assert.equal((await lines.next())?.type, 'snapshot')
   })
 
-  it('says that Redis fails, and goes on', async () => {
+  it('a stream says that Redis fails, and goes on', async () => {
     const lines = await open()
     await lines.next()
     fleet.failure = new Error('Redis is gone')
@@ -99,7 +99,7 @@ describe('a stream', () => {
     assert.equal((await lines.next<Changes>())?.error, 'Redis is gone')
   })
 
-  it('that nobody reads is closed, and costs no more memory', async () => {
+  it('a stream that nobody reads is closed, and costs no more memory', async () => {
     const lines = await open()
     await clock.advance(120_000)
     let count = 0
@@ -107,7 +107,7 @@ describe('a stream', () => {
     assert.ok(count >= 30 && count <= 32, `${count} lines were kept`)
   })
 
-  it('ends after 15 minutes, so that the reader is authorized again', async () => {
+  it('a stream ends after 15 minutes, so that the reader is authorized again', async () => {
     const lines = await open()
     let ended = false
     const reading = (async () => {
@@ -120,7 +120,7 @@ describe('a stream', () => {
     await reading
   })
 
-  it('that is left stops listening; after a minute nothing is sampled any more', async () => {
+  it('a stream that is left stops listening; after a minute nothing is sampled any more', async () => {
     const lines = await open()
     await lines.next()
     await lines.cancel()
@@ -128,7 +128,7 @@ describe('a stream', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('beyond 50 is refused until another one ends', async () => {
+  it('a stream beyond 50 is refused until another one ends', async () => {
     const streams = await Promise.all(Array.from({ length: 50 }, open))
     const refused = await dashboard.fetch(new Request('http://localhost/api/stream'))
     assert.equal(refused.status, 503)
@@ -136,7 +136,7 @@ describe('a stream', () => {
     await open()
   })
 
-  it('ends when the dashboard closes', async () => {
+  it('a stream ends when the dashboard closes', async () => {
     const lines = await open()
     await lines.next()
     dashboard.close()
@@ -145,7 +145,7 @@ describe('a stream', () => {
 })
 
 describe('a stream over HTTP', () => {
-  it('arrives line by line, and is over for the server when the reader leaves', async () => {
+  it('a stream over HTTP arrives line by line, and is over for the server when the reader leaves', async () => {
     fleet.present = [heldLock('lock:a')]
     const options = { client: { fleet }, host: '127.0.0.1', port: 0, readOnly: true, hosts: [], user: 'alice' }
     const server = await serveDashboard(options, { clock })

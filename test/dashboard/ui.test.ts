@@ -55,7 +55,7 @@ describe('holdfast ui', () => {
     return { child, url, token, get, unlock }
   }
 
-  it('shows a held lock, releases it by force and records who did it; a signal ends it', async () => {
+  it('holdfast ui shows a held lock, releases it by force and records by whom; a signal ends it', async () => {
     await using client = await connect(redis.url)
     const { child, url, get, unlock } = await start()
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/$/)
@@ -82,7 +82,7 @@ describe('holdfast ui', () => {
     assert.deepEqual(await child.exit, { code: 0, signal: null })
   })
 
-  it('is read-only and warns on an address that others can reach', async () => {
+  it('holdfast ui is read-only and warns on an address that others can reach', async () => {
     const { child, url, unlock } = await start('--host', '0.0.0.0', '--allow-host', 'dash.example')
     assert.match(child.stderr, /without TLS/)
     assert.match(child.stderr, /read-only/)
@@ -90,7 +90,7 @@ describe('holdfast ui', () => {
     assert.equal((await unlock({ id: 'YQ', holder: 'a:1', reason: 'x' })).status, 404)
   })
 
-  it('has another token at each start, and does not write it to stderr', async () => {
+  it('holdfast ui has another token at each start, and does not write it to stderr', async () => {
     const first = await start()
     const second = await start()
     assert.notEqual(first.token, second.token)
@@ -99,7 +99,7 @@ describe('holdfast ui', () => {
     assert.ok(!first.child.stderr.includes(first.token))
   })
 
-  it('lets Prometheus read the metrics with a token that stays the same, as docs/metrics.md has it configured', async () => {
+  it('holdfast ui lets Prometheus read the metrics with a token that stays, as in docs/metrics.md', async () => {
     const [block] = codeBlocksOf('docs/metrics.md').filter(({ language }) => language === 'yaml')
     const { scrape_configs: jobs } = parseYaml(block?.lines.join('\n') ?? '')
     const [{ metrics_path: path = '/metrics', authorization, static_configs: hosts }] = jobs
@@ -114,7 +114,7 @@ describe('holdfast ui', () => {
     assert.ok(!`${child.stdout}${child.stderr}`.includes(token))
   })
 
-  it('exits with 69 if the port is taken, and with 64 if an option makes no sense', async () => {
+  it('holdfast ui exits with 69 if the port is taken, and with 64 if an option makes no sense', async () => {
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
     const { port } = taken.address() as { port: number }
@@ -131,7 +131,7 @@ describe('holdfast ui', () => {
 describe('the options of holdfast ui', () => {
   const parse = (...args: string[]) => parseUiOptions(args, {})
 
-  it('allow forced releases on loopback; elsewhere only if that was asked for', () => {
+  it('forced releases are allowed on loopback; elsewhere only if that was asked for', () => {
     assert.equal(parse()?.readOnly, false)
     assert.equal(parse('--read-only')?.readOnly, true)
     assert.equal(parse('--host', '::1')?.readOnly, false)
@@ -139,7 +139,7 @@ describe('the options of holdfast ui', () => {
     assert.equal(parse('--host', '0.0.0.0', '--allow-unlock')?.readOnly, false)
   })
 
-  it('that contradict each other or are invalid are rejected', () => {
+  it('the options of holdfast ui that contradict each other or are invalid are rejected', () => {
     for (const args of [
       ['--read-only', '--allow-unlock'],
       ['--port', '-1'],
@@ -152,7 +152,7 @@ describe('the options of holdfast ui', () => {
     }
   })
 
-  it('take the token for the metrics from the environment, and do not repeat one that is too short', () => {
+  it('the metrics token comes from the environment, and a wrong one is not repeated', () => {
     const tokenOf = (HOLDFAST_METRICS_TOKEN: string) => parseUiOptions([], { HOLDFAST_METRICS_TOKEN })?.metricsToken
     assert.equal(tokenOf('0123456789abcdef0123456789abcdef'), '0123456789abcdef0123456789abcdef')
     assert.equal(tokenOf(''), undefined)
@@ -167,7 +167,7 @@ describe('the options of holdfast ui', () => {
 })
 
 describe('the browser', () => {
-  it('is given a file that only this user can read, and never the token', async () => {
+  it('the browser is given a file that only this user can read, and never the token', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-opener-'))
     const seen = join(folder, 'seen')
     const opener = join(folder, 'xdg-open')
@@ -191,7 +191,7 @@ describe('the browser', () => {
     }
   })
 
-  it('is opened only where somebody sits in front of the machine', () => {
+  it('the browser is opened only where somebody sits in front of the machine', () => {
     assert.ok(hasDesktop({ DISPLAY: ':0' }, 'linux') && hasDesktop({}, 'darwin'))
     assert.ok(!hasDesktop({}, 'linux') && !hasDesktop({ SSH_CONNECTION: 'x', DISPLAY: ':0' }, 'linux'))
   })

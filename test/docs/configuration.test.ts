@@ -11,7 +11,7 @@ const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(
 
 describe('a configuration of the pages', () => {
   for (const { page, line, lines } of BLOCKS) {
-    it(`at ${page}:${line} is accepted unchanged`, async () => {
+    it(`a configuration of the pages at ${page}:${line} is accepted unchanged`, async () => {
       await loadConfig(lines.join('\n'), { env: {} })
     })
   }

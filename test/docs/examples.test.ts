@@ -64,14 +64,14 @@ describe('a code block', () => {
   })
 
   for (const block of BLOCKS) {
-    it(`at ${block.page}:${block.line} compiles and runs`, () => {
+    it(`a code block at ${block.page}:${block.line} compiles and runs`, () => {
       const errors = compileErrors.get(nameOf(block)) ?? []
       assert.ok(errors.length === 0, errors.join('\n'))
       assert.equal(outcomes.get(pathOf(block)), null)
     })
   }
 
-  it('is never marked as JavaScript, which would not be run', () => {
+  it('a code block is never marked as JavaScript, which would not be run', () => {
     const others = PAGES.flatMap(codeBlocksOf).filter(({ language }) =>
       /^(js|javascript|mjs|typescript)$/.test(language),
     )

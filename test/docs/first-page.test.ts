@@ -17,7 +17,7 @@ describe('the first page', () => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-first-page-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
 
-  it('leads to a working lock: its commands, exactly as printed, and its program, of which one waits for the other', {
+  it('the first page leads to a working lock by its commands and its program, run twice', {
     timeout: 300_000,
   }, async () => {
     const [install, program] = codeBlocksOf('README.md') as [CodeBlock, CodeBlock]

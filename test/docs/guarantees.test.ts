@@ -15,7 +15,7 @@ const promises = sectionsOf(PAGE, /^### (G\d+\..*)/).map(({ title }) => title)
 const cited = sectionsOf(CITATIONS, /^## (.*)/).map(({ title, text }) => ({ title, citations: citationsOf(text) }))
 
 describe('a promise of docs/guarantees.md', () => {
-  it('exists', () => {
+  it('a promise of docs/guarantees.md exists', () => {
     assert.ok(promises.length > 0)
   })
 
@@ -32,7 +32,7 @@ describe('a promise of docs/guarantees.md', () => {
 })
 
 describe('a section of test/docs/guarantees.md', () => {
-  it('has the heading of a promise', () => {
+  it('a section of test/docs/guarantees.md has the heading of a promise', () => {
     const headings = cited.map(({ title }) => title)
     assert.deepEqual(
       headings.filter((title) => !promises.includes(title)),
@@ -40,7 +40,7 @@ describe('a section of test/docs/guarantees.md', () => {
     )
   })
 
-  it('has no other list items than citations', () => {
+  it('a section of test/docs/guarantees.md has no other list items than citations', () => {
     const items = readPage(CITATIONS).match(/^[-*] /gm) ?? []
     assert.equal(items.length, cited.flatMap(({ citations }) => citations).length)
   })

@@ -40,7 +40,7 @@ const NAMELESS = /^(constructor|\[)/
 
 describe('the documentation of a public method', () => {
   for (const file of PUBLIC) {
-    it(`has an example: src/${file}`, () => {
+    it(`the documentation of the public methods in src/${file} has an example`, () => {
       const text = readFileSync(new URL(file, SOURCE), 'utf8')
       const [, body = ''] = /^export (?:abstract )?class [\s\S]*?\{\n([\s\S]*)/m.exec(text) ?? []
       const documented = [
@@ -60,7 +60,7 @@ describe('the documentation of a public method', () => {
 
 describe('the documentation of a function that is imported', () => {
   for (const [file, names] of Object.entries(FUNCTIONS)) {
-    it(`has an example: ${names.join(', ')}`, () => {
+    it(`the documentation of ${names.join(', ')} has an example`, () => {
       const text = readFileSync(new URL(file, SOURCE), 'utf8')
       const documented = [
         ...text.matchAll(/^\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\nexport (?:async )?function (\w+)[<(]/gm),

@@ -26,7 +26,7 @@ describe(`the samples of ${PAGE}`, () => {
     })
   }
 
-  it('are of every command but those that go on', () => {
+  it('the samples of docs/operating.md are of every command but those that go on', () => {
     const shown = new Set(samples.map(({ lines: [command = ''] }) => command.split(' ')[2]))
     assert.deepEqual([...shown].sort(), ['deadlocks', 'ls', 'unlock', 'who'])
   })

@@ -20,7 +20,7 @@ describe('the pages', () => {
     })
   }
 
-  it('are all linked from README.md, directly or not', () => {
+  it('the pages are all linked from README.md, directly or not', () => {
     const reached = new Set(['README.md'])
     for (const page of reached) {
       for (const { path } of linksOf(page)) if (ALL_PAGES.includes(path)) reached.add(path)
@@ -31,7 +31,7 @@ describe('the pages', () => {
     )
   })
 
-  it('of docs/ say in their first paragraph what question they answer', () => {
+  it('the pages of docs/ say in their first paragraph what question they answer', () => {
     const silent = PAGES.filter((page) => page.startsWith('docs/')).filter((page) => {
       const [, first = ''] = readPage(page).split(/\n\s*\n/)
       return !first.includes('?')
@@ -39,7 +39,7 @@ describe('the pages', () => {
     assert.deepEqual(silent, [])
   })
 
-  it('explain every option of the calls in docs/getting-started.md, and of the client in docs/configuration.md', () => {
+  it('the options of calls and of the client are explained in getting-started.md and configuration.md', () => {
     expectNamed('docs/getting-started.md', [
       ...optionsOf('src/locks/options.ts', 'HoldOptions'),
       ...optionsOf('src/locks/options.ts', 'LockOptions'),
@@ -53,7 +53,7 @@ describe('the pages', () => {
     ])
   })
 
-  it('explain every option of one lock or synchronizer on its page', () => {
+  it('the options of each lock or synchronizer are explained on its page', () => {
     expectNamed('docs/locks/spin-lock.md', optionsOf('src/locks/kinds/spin.ts', 'SpinLockOptions'))
     expectNamed('docs/locks/fenced-lock.md', [
       ...optionsOf('src/fencing.ts', 'FencedUpdateOptions'),
@@ -70,7 +70,7 @@ describe('the pages', () => {
     )
   })
 
-  it('explain every option for Nest in docs/nestjs.md', () => {
+  it('the options for Nest are explained in docs/nestjs.md', () => {
     expectNamed('docs/nestjs.md', [
       ...optionsOf('src/nestjs/locked.ts', 'LockedOptions'),
       ...optionsOf('src/nestjs/health.ts', 'HoldfastHealthOptions'),
@@ -81,7 +81,7 @@ describe('the pages', () => {
     ])
   })
 
-  it('explain every option and route of the dashboard in docs/dashboard.md', () => {
+  it('the options and routes of the dashboard are explained in docs/dashboard.md', () => {
     expectNamed('docs/dashboard.md', optionsOf('src/dashboard/dashboard.ts', 'DashboardOptions'))
     const page = readPage('docs/dashboard.md')
     const routes = [...source('src/dashboard/api.ts').matchAll(/^ \* \| `(?:GET|POST) ([\w/]+)/gm)].map(
@@ -94,7 +94,7 @@ describe('the pages', () => {
     assert.ok(routes.length > 5)
   })
 
-  it('name every lock in docs/locks/README.md, link its page there, and name its getter on that page', () => {
+  it('each lock is named and linked in docs/locks/README.md, and its getter on its page', () => {
     const overview = linksOf('docs/locks/README.md').map(({ path }) => path)
     const joint = [
       { page: 'multi-lock', getter: 'getMultiLock' },
@@ -107,7 +107,7 @@ describe('the pages', () => {
     }
   })
 
-  it('name every synchronizer in docs/synchronizers/README.md, and every call of one on its page', () => {
+  it('each synchronizer is named in docs/synchronizers/README.md, and its calls on its page', () => {
     const getters = new Set(source('src/client.ts').match(/\bget\w*(?:Semaphore|Latch)\b/g))
     assert.equal(getters.size, 3)
     expectNamed('docs/synchronizers/README.md', [...getters])
@@ -121,7 +121,7 @@ describe('the pages', () => {
     }
   })
 
-  it('of every lock and synchronizer have the same sections, and an example', () => {
+  it('the pages of locks and synchronizers have the same sections, and an example', () => {
     for (const page of PAGES.filter((path) => /^docs\/(?:locks|synchronizers)\/[^R]/.test(path))) {
       const headings = [...readPage(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
       for (const heading of ['What it promises', 'What it does not', 'In Redis', 'With Redisson', 'What it costs']) {
@@ -134,7 +134,7 @@ describe('the pages', () => {
     }
   })
 
-  it('explain every error code and every reason of a loss in docs/errors.md', () => {
+  it('each error code and each reason of a loss is explained in docs/errors.md', () => {
     const errors = source('src/errors.ts')
     const codes = [...errors.matchAll(/readonly code = '(\w+)'/g)].map(([, code = '']) => code)
     const reasons = /type LossReason = (.*)/.exec(errors)?.[1]?.match(/\w+/g) ?? []
@@ -142,11 +142,11 @@ describe('the pages', () => {
     expectNamed('docs/errors.md', [...codes, ...reasons])
   })
 
-  it('name every event of the client in docs/getting-started.md', () => {
+  it('each event of the client is named in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', optionsOf('src/locks/context.ts', 'ClientEvents'))
   })
 
-  it('name every option and exit code of the command line in docs/cli.md', () => {
+  it('each option and exit code of the command line is named in docs/cli.md', () => {
     const usage = source('src/cli/usage.ts')
     const options = new Set(usage.match(/--[a-z][a-z-]+/g))
     const exitCodes = new Set([...usage.matchAll(/^ +(\d{2,3}) {2}/gm)].map(([, code = '']) => code))
@@ -154,7 +154,7 @@ describe('the pages', () => {
     expectNamed('docs/cli.md', [...options, ...exitCodes])
   })
 
-  it('name every Redis command of the scripts in docs/deploying.md', () => {
+  it('each Redis command of the scripts is named in docs/deploying.md', () => {
     const scripts = source('src/lua/generated.ts')
     const commands = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, command = '']) => `+${command}`))
     assert.ok(commands.size > 0)
@@ -163,7 +163,7 @@ describe('the pages', () => {
 })
 
 describe('a YAML block', () => {
-  it('can be read', () => {
+  it('a YAML block can be read', () => {
     for (const { page, line, lines } of PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')) {
       assert.doesNotThrow(() => parse(lines.join('\n'), { logLevel: 'error' }), `${page}:${line}`)
     }
@@ -171,7 +171,7 @@ describe('a YAML block', () => {
 })
 
 describe('the picture of the demo', () => {
-  it('shows the numbers that the pages name', () => {
+  it('the picture of the demo shows the numbers that the pages name', () => {
     const picture = readPage('docs/images/demo.svg')
     const sold = /✘ ([\d,]+) orders for 300 units/.exec(picture)?.[1] ?? 'nothing'
     assert.match(picture, /✔ 300 orders for 300 units: none oversold/)
@@ -181,7 +181,7 @@ describe('the picture of the demo', () => {
 
 describe('a chart of the benchmarks', () => {
   for (const workload of ['w1', 'w3b', 'w4']) {
-    it(`of ${workload} shows the rates of its table: npm run bench:charts draws it`, () => {
+    it(`a chart of ${workload} shows the rates of its table: npm run bench:charts draws it`, () => {
       const table = new RegExp(`^## ${workload}: [^#]*`, 'm').exec(readPage('bench/results/README.md'))?.[0] ?? ''
       const rates = [...table.matchAll(/^\| ([\w-]+) \| ([\d,.]+) \|/gm)].filter(
         ([, name]) => !name?.endsWith('-tuned'),

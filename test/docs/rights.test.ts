@@ -74,7 +74,7 @@ for (const { user, kinds } of users) {
       await server.stop()
     })
 
-    it('suffice for ioredis, and all of the commands are used', async () => {
+    it(`the rights of "${user}" suffice for ioredis, and all of the commands are used`, async () => {
       const redis = new Redis(url)
       try {
         await exerciseAll({ client: redis }, inBraces)
@@ -83,7 +83,7 @@ for (const { user, kinds } of users) {
       }
     })
 
-    it('suffice for node-redis and for names with braces, and all of the commands are used', async () => {
+    it(`the rights of "${user}" suffice for node-redis and names with braces, and all commands are used`, async () => {
       const redis = await createClient({ url }).connect()
       try {
         await exerciseAll({ client: redis }, withBraces)
@@ -92,7 +92,7 @@ for (const { user, kinds } of users) {
       }
     })
 
-    it('do not include keys and channels of locks with other names', async () => {
+    it(`the rights of "${user}" do not include keys and channels of locks with other names`, async () => {
       const redis = new Redis(url, { retryStrategy: () => null })
       try {
         for (const name of ['bank:1001', 'bank:{lock:}1001', '{bank}lock:1001']) {
@@ -114,7 +114,7 @@ for (const { user, kinds } of users) {
 
     const patterns = words.filter((word) => /^[~&]/.test(word))
     for (const pattern of patterns) {
-      it(`include no key or channel in excess: without ${pattern} something is denied`, async () => {
+      it(`the rights of "${user}" have no excess key or channel: without ${pattern} something is denied`, async () => {
         const { admin } = server
         const rest = words.slice(2).filter((word) => word !== pattern)
         await admin.call('ACL', 'SETUSER', 'less', 'reset', ...rest)
@@ -379,7 +379,7 @@ async function renewal(hold: Hold): Promise<void> {
 }
 
 describe('the rights of the user "operator" in docs/deploying.md', () => {
-  it('suffice to break the locks of the user "app", and are all needed', async () => {
+  it('the rights of the operator suffice to break the locks of the user "app", and are all needed', async () => {
     const server = await startRedis()
     const { admin } = server
     try {

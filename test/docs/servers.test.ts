@@ -29,7 +29,7 @@ describe('a server that closes on signals', () => {
   after(() => redis.stop())
 
   for (const { line, lines } of codeBlocksOf(PAGE).filter(({ language }) => language === 'ts')) {
-    it(`answers 30 of 30 requests that wait for locks when SIGTERM arrives, then ends: ${PAGE}:${line}`, async () => {
+    it(`a server that closes on SIGTERM answers 30 of 30 waiting requests: ${PAGE}:${line}`, async () => {
       const source = lines.join('\n').replace('redis://127.0.0.1:6379', redis.url)
       const path = join(OUT, `L${line}.mjs`)
       writeFileSync(path, (await transform(source, { loader: 'ts', format: 'esm' })).code)
@@ -66,7 +66,7 @@ describe('a server that closes on signals', () => {
 })
 
 describe('a server whose requests take longer than drainMs', () => {
-  it(`answers them with what its handler makes of the error, 503, then ends: ${PAGE}`, async () => {
+  it(`a server slower than drainMs answers with what its handler makes of the error, 503: ${PAGE}`, async () => {
     await using redis = await startRedis()
     const [block] = codeBlocksOf(PAGE).filter(({ language }) => language === 'ts')
     const source = (block?.lines.join('\n') ?? '')

@@ -1,6 +1,6 @@
 import { sleep, waitUntil } from '../support/wait-until.js'
 import type { Backend } from './backend.js'
-import type { Site } from './bench.js'
+import type { Site } from './fixture.js'
 
 /** Java takes its time to connect again. */
 const LISTENS_MS = 15_000

@@ -1,9 +1,9 @@
-import type { Bench, Mortals } from './bench.js'
 import type { CaseContext } from './case-context.js'
 import { TORN_NAMES } from './cluster-cases.js'
+import type { LockFixture, Mortals } from './fixture.js'
 import type { Topology, TopologyName } from './topologies.js'
 
-export interface Case<B extends CaseContext = Bench> {
+export interface Case<B extends CaseContext = LockFixture> {
   /** Of its names and threads; short. */
   readonly id: string
   /** A fact, in the present tense. */
@@ -19,7 +19,7 @@ export interface Case<B extends CaseContext = Bench> {
   /** Why this kind cannot do it with this version of Redisson there, if so. */
   readonly notFor?: (kind: B['kind'], version: string, topology: Topology) => string | undefined
   /** Resolves to a note for the table, such as a measured time. */
-  run(bench: B): Promise<string | undefined>
+  run(fixture: B): Promise<string | undefined>
 }
 
 const ODD_NAMES = ['{shop}:order', ' two words\n', 'größe:"7"%20\\', '鎖🔒']

@@ -9,7 +9,7 @@ export class Doomed<T> {
   readonly #ready = new Set<object>()
   #missing: number
   #process: Promise<T> | undefined
-  #strike: (killed?: unknown) => void = () => {}
+  #settle: (killed?: unknown) => void = () => {}
   #ended: Promise<void> | undefined
 
   /** @param missing  how many will call `die` or `giveUp` */
@@ -18,7 +18,7 @@ export class Doomed<T> {
     this.#start = start
     this.#kill = kill
     this.#death = new Promise((resolve) => {
-      this.#strike = resolve
+      this.#settle = resolve
     })
   }
 
@@ -51,6 +51,6 @@ export class Doomed<T> {
 
   async #end(): Promise<void> {
     const process = await this.#process?.catch(() => undefined)
-    this.#strike(process === undefined ? undefined : this.#kill(process)) // as it ends, and with it its waiters
+    this.#settle(process === undefined ? undefined : this.#kill(process)) // as it ends, and with it its waiters
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { sleep, waitUntil } from '../support/wait-until.js'
-import type { Bench } from './bench.js'
 import type { Case } from './case.js'
+import type { LockFixture } from './fixture.js'
 import type { JavaOwner } from './redisson.js'
 import { LONG_LEASE_MS, PROMPT_MS } from './steps.js'
 
@@ -14,8 +14,8 @@ export const FAIR_CASES: readonly Case[] = [
     id: 'order',
     title: 'threads and tasks that alternate in the queue are served in order, each at once',
     kinds: FAIR,
-    async run(bench) {
-      return await servesInOrder(bench, ['java', 'node', 'node', 'java', 'java', 'node', 'java', 'node'], PROMPT_MS)
+    async run(fixture) {
+      return await servesInOrder(fixture, ['java', 'node', 'node', 'java', 'java', 'node', 'java', 'node'], PROMPT_MS)
     },
   },
   {
@@ -23,13 +23,13 @@ export const FAIR_CASES: readonly Case[] = [
     title: 'a Node process that dies in the queue does not change the order, and delays the next one by seconds',
     kinds: FAIR,
     dies: 'node',
-    async run(bench) {
-      const { doomedNode } = bench.site
+    async run(fixture) {
+      const { doomedNode } = fixture.site
       const child = await doomedNode.alive()
       const queue = ['node', 'dead', 'java', 'node', 'java', 'dead', 'node', 'java'] as const
-      return await servesInOrder(bench, queue, DEAD_WAITER_MS, {
-        join: async () => child.send({ kind: bench.kind.name, name: bench.name }),
-        die: () => doomedNode.die(bench),
+      return await servesInOrder(fixture, queue, DEAD_WAITER_MS, {
+        join: async () => child.send({ kind: fixture.kind.name, name: fixture.name }),
+        die: () => doomedNode.die(fixture),
       })
     },
   },
@@ -38,18 +38,18 @@ export const FAIR_CASES: readonly Case[] = [
     title: 'a JVM that dies in the queue does not change the order, and delays the next one by seconds',
     kinds: FAIR,
     dies: 'jvm',
-    async run(bench) {
-      const { doomedJvm } = bench.site
+    async run(fixture) {
+      const { doomedJvm } = fixture.site
       const { redissons } = await doomedJvm.alive()
-      const threads = await bench.java(2, bench.name, redissons)
+      const threads = await fixture.java(2, fixture.name, redissons)
       const queue = ['java', 'dead', 'node', 'java', 'node', 'dead', 'java', 'node'] as const
-      return await servesInOrder(bench, queue, DEAD_WAITER_MS, {
+      return await servesInOrder(fixture, queue, DEAD_WAITER_MS, {
         join: async () =>
           void threads
             .pop()
             ?.lock()
             .catch(() => {}),
-        die: () => doomedJvm.die(bench),
+        die: () => doomedJvm.die(fixture),
       })
     },
   },
@@ -67,14 +67,14 @@ interface Mortals {
  * @param atMostMs  from one release to the next grant
  */
 async function servesInOrder(
-  bench: Bench,
+  fixture: LockFixture,
   queue: readonly ('java' | 'node' | 'dead')[],
   atMostMs: number,
   mortals?: Mortals,
 ): Promise<string> {
-  const { admin } = bench.backend
-  const node = bench.node()
-  const threads = await bench.java(queue.filter((who) => who === 'java').length)
+  const { admin } = fixture.backend
+  const node = fixture.node()
+  const threads = await fixture.java(queue.filter((who) => who === 'java').length)
   const served: string[] = []
   const gapsMs: number[] = []
   let freeAt = 0
@@ -96,13 +96,13 @@ async function servesInOrder(
       const java = threads.pop() as JavaOwner
       waiting.push(java.lock().then(async () => await serve(name, () => java.unlock())))
     }
-    const isQueued = async () => (await admin.llen(`redisson_lock_queue:{${bench.name}}`)) === place + 1
+    const isQueued = async () => (await admin.llen(`redisson_lock_queue:{${fixture.name}}`)) === place + 1
     await waitUntil(isQueued, { message: `${name} is in the queue` })
   }
   const living = queue.filter((who) => who !== 'dead')
-  await waitUntil(async () => (await bench.listeners()) === queue.length, { message: 'all are subscribed' })
+  await waitUntil(async () => (await fixture.listeners()) === queue.length, { message: 'all are subscribed' })
   await mortals?.die()
-  await waitUntil(async () => (await bench.listeners()) === living.length, { message: 'the dead are not subscribed' })
+  await waitUntil(async () => (await fixture.listeners()) === living.length, { message: 'the dead are not subscribed' })
   await sleep(50) // they subscribe, make one more attempt, and then pause
   freeAt = performance.now()
   await hold.unlock()

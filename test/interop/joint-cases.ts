@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { sleep } from '../support/wait-until.js'
-import type { Bench } from './bench.js'
 import type { Case } from './case.js'
+import type { LockFixture } from './fixture.js'
 import { type JavaOwner, text, texts } from './redisson.js'
 import { PROMPT_MS, soon } from './steps.js'
 
@@ -17,10 +17,10 @@ export const JOINT_CASES: readonly Case[] = [
     id: 'members',
     title: 'a multi-lock on two servers excludes the other side from each of its locks, and needs all of them',
     kinds: ['multi'],
-    async run(bench) {
-      const members = await membersOf(bench)
-      const java = await bench.oneJava()
-      const node = bench.node()
+    async run(fixture) {
+      const members = await membersOf(fixture)
+      const java = await fixture.oneJava()
+      const node = fixture.node()
       await java.lock()
       for (const [index, part] of node.parts.entries()) {
         assert.equal(await part.tryLock(), null)
@@ -50,10 +50,10 @@ export const JOINT_CASES: readonly Case[] = [
     id: 'majority',
     title: 'a red lock on three servers is available on both sides while a majority of them is free',
     kinds: ['red'],
-    async run(bench) {
-      const [first, second] = await membersOf(bench)
-      const java = await bench.oneJava()
-      const node = bench.node()
+    async run(fixture) {
+      const [first, second] = await membersOf(fixture)
+      const java = await fixture.oneJava()
+      const node = fixture.node()
       const [nodeFirst, nodeSecond] = node.parts
       assert.ok(first && second && nodeFirst && nodeSecond)
       await first.lock()
@@ -82,13 +82,13 @@ export const JOINT_CASES: readonly Case[] = [
     id: 'values',
     title: 'equal values are the same lock: sets with a common value exclude each other, others do not',
     kinds: ['fasterMulti'],
-    async run(bench) {
-      const { redissons, clients } = bench.site
-      const group = bench.name
+    async run(fixture) {
+      const { redissons, clients } = fixture.site
+      const group = fixture.name
       const javaOf = async (thread: string, ...values: string[]) =>
         (await redissons[0].lock('getMultiLock', text(group), texts(values))).by(`${group}-${thread}`)
       const nodeOf = (...values: string[]) => clients[0].getFasterMultiLock(group, values)
-      const digests = async () => (await bench.backend.admin.hkeys(group)).filter((key) => !key.includes(':')).sort()
+      const digests = async () => (await fixture.backend.admin.hkeys(group)).filter((key) => !key.includes(':')).sort()
 
       const all = await javaOf('all', ...ODD_VALUES)
       await all.lock()
@@ -103,7 +103,7 @@ export const JOINT_CASES: readonly Case[] = [
       const cd = await nodeOf('c', 'd').tryLock()
       assert.ok(cd, 'no value in common')
       const waiter = nodeOf('b', 'c').lock()
-      await bench.hasWaiter('node')
+      await fixture.hasWaiter('node')
       await ab.unlock()
       const da = await javaOf('da', 'd', 'a')
       assert.equal(await da.tryLock(), false)
@@ -124,8 +124,8 @@ export const JOINT_CASES: readonly Case[] = [
 ]
 
 /** Its member locks in Java, each on a separate thread. */
-async function membersOf(bench: Bench): Promise<JavaOwner[]> {
-  const redissons = bench.site.redissons.slice(0, bench.backends.length)
-  const members = await Promise.all(redissons.map((redisson) => redisson.lock('getLock', text(bench.name))))
-  return members.map((member, index) => member.by(`${bench.name}-member-${index}`))
+async function membersOf(fixture: LockFixture): Promise<JavaOwner[]> {
+  const redissons = fixture.site.redissons.slice(0, fixture.backends.length)
+  const members = await Promise.all(redissons.map((redisson) => redisson.lock('getLock', text(fixture.name))))
+  return members.map((member, index) => member.by(`${fixture.name}-member-${index}`))
 }

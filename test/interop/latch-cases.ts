@@ -3,33 +3,33 @@ import { sleep } from '../support/wait-until.js'
 import { type Case, oddNames } from './case.js'
 import { LATCHES_IN_CLUSTERS } from './cluster-cases.js'
 import { LATCHES_FAIL_OVER } from './failover-cases.js'
-import type { LatchBench, LatchSide } from './latches.js'
+import type { LatchFixture, LatchSide } from './latches.js'
 import { becomes, measure, PROMPT_MS, RESUBSCRIBED_MS, soon, WOKEN_MS } from './steps.js'
 
-export const LATCH_CASES: readonly Case<LatchBench>[] = [
+export const LATCH_CASES: readonly Case<LatchFixture>[] = [
   {
     id: 'java-opens',
     title: `both sides count down, Java last: waiters of both sides are notified within ${WOKEN_MS} ms`,
     alone: true,
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
-      return await measure(() => opens(bench, [node, java, node, java]))
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
+      return await measure(() => opens(fixture, [node, java, node, java]))
     },
   },
   {
     id: 'node-opens',
     title: `both sides count down, Node last: waiters of both sides are notified within ${WOKEN_MS} ms`,
     alone: true,
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
-      return await measure(() => opens(bench, [java, node, java, node]))
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
+      return await measure(() => opens(fixture, [java, node, java, node]))
     },
   },
   {
     id: 'counts',
     title: 'each side sees the count of the other, cannot set it while the latch is closed, and can when it is open',
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
       for (const [maker, other] of [
         [java, node],
         [node, java],
@@ -51,8 +51,8 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'open',
     title: 'an open latch releases everybody at once, and stays open when it is counted down further',
-    async run(bench) {
-      const sides = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const sides = [await fixture.java(), fixture.node()]
       for (const counter of sides) {
         await counter.countDown()
         await sees(sides, 0)
@@ -64,8 +64,8 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'again',
     title: 'a waiter that comes after the latch was closed again waits for that count, whoever opened the latch before',
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
       for (let round = 0; round < 3; round++) {
         for (const [closer, opener] of [
           [java, node],
@@ -73,7 +73,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
         ] as const) {
           assert.equal(await closer.trySetCount(1), true)
           const { passed, all } = waitersFor([java, node])
-          await bench.hasWaiters(2)
+          await fixture.hasWaiters(2)
           assert.equal(passed.length, 0)
           await opener.countDown()
           await soon(all, PROMPT_MS)
@@ -85,10 +85,10 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'names',
     title: 'names with tags, braces, spaces and any letters mean the same latch',
-    async run(bench) {
-      const names = oddNames(bench).filter((name) => bench.site.topology.name !== 'cluster' || !name.includes('{'))
+    async run(fixture) {
+      const names = oddNames(fixture).filter((name) => fixture.site.topology.name !== 'cluster' || !name.includes('{'))
       for (const name of names) {
-        const [java, node] = [await bench.java(name), bench.node(name)]
+        const [java, node] = [await fixture.java(name), fixture.node(name)]
         for (const [from, to] of [
           [java, node],
           [node, java],
@@ -96,7 +96,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
           assert.equal(await from.trySetCount(1), true)
           await sees([to], 1)
           const { all } = waitersFor([to])
-          await bench.hasWaiters(1, name)
+          await fixture.hasWaiters(1, name)
           await from.countDown()
           await soon(all, PROMPT_MS)
         }
@@ -107,12 +107,12 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'node-deletes',
     title: 'Node deletes a latch: waiters of both sides continue at once',
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
       for (const maker of [java, node]) {
         assert.equal(await maker.trySetCount(2), true)
         const { all } = waitersFor([java, node, java, node])
-        await bench.hasWaiters(2)
+        await fixture.hasWaiters(2)
         assert.equal(await node.delete(), true)
         await soon(all, PROMPT_MS)
         assert.equal(await node.delete(), false)
@@ -123,11 +123,11 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'java-deletes',
     title: 'Java deletes a latch: waiters in Node continue at once, those in Java when it is opened the next time',
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
       assert.equal(await node.trySetCount(2), true)
       const [inNode, inJava] = [waitersFor([node, node]), waitersFor([java])]
-      await bench.hasWaiters(2)
+      await fixture.hasWaiters(2)
       assert.equal(await java.delete(), true)
       await soon(inNode.all, PROMPT_MS)
       await sees([java, node], 0)
@@ -144,15 +144,15 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
     id: 'restart',
     title: 'Redis restarts empty, so the latch is open: Node continues, Java when it is opened the next time',
     notFor: (_kind, _version, { takesOver }) => takesOver,
-    async run(bench) {
-      await bench.site.onAnotherServer(async (server, client, redisson) => {
-        const [java, node] = [await bench.java(bench.name, [redisson]), bench.node(bench.name, [client])]
+    async run(fixture) {
+      await fixture.site.onAnotherServer(async (server, client, redisson) => {
+        const [java, node] = [await fixture.java(fixture.name, [redisson]), fixture.node(fixture.name, [client])]
         assert.equal(await java.trySetCount(2), true)
         const [inNode, inJava] = [waitersFor([node, node]), waitersFor([java, java])]
-        await bench.hasWaiters(2, bench.name, server)
+        await fixture.hasWaiters(2, fixture.name, server)
         await server.restart()
         await soon(inNode.all, 3_000)
-        await bench.hasWaiters(1, bench.name, server)
+        await fixture.hasWaiters(1, fixture.name, server)
         await sleep(RESUBSCRIBED_MS)
         assert.equal(inJava.passed.length, 0, 'Redisson does not check whether it is still closed')
         assert.equal(await node.trySetCount(1), true)
@@ -168,11 +168,11 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
 ]
 
 /** How long it takes from the last count until all waiters, threads and tasks, continue, ms. None did before. */
-async function opens(bench: LatchBench, counters: readonly LatchSide[]): Promise<number> {
-  const [java, node] = [await bench.java(), bench.node()]
+async function opens(fixture: LatchFixture, counters: readonly LatchSide[]): Promise<number> {
+  const [java, node] = [await fixture.java(), fixture.node()]
   assert.equal(await node.trySetCount(counters.length), true)
   const { passed, all } = waitersFor([java, node, java, node, java, node])
-  await bench.hasWaiters(2)
+  await fixture.hasWaiters(2)
   for (const counter of counters.slice(0, -1)) await counter.countDown()
   await sees([java, node], 1)
   assert.equal(passed.length, 0)

@@ -1,5 +1,5 @@
-import type { Site } from './bench.js'
 import { CaseContext, type Thing } from './case-context.js'
+import type { Site } from './fixture.js'
 import { JavaThreads, long, MILLISECONDS, text } from './redisson.js'
 
 /** A latch as one side sees it. */
@@ -15,7 +15,7 @@ export interface LatchSide {
 export const LATCHES: readonly Thing[] = [{ name: 'latch' }]
 
 /** What one case has: latches under unique names, on both sides. */
-export class LatchBench extends CaseContext {
+export class LatchFixture extends CaseContext {
   readonly #threads: JavaThreads
 
   constructor(site: Site, kind: Thing, name: string) {

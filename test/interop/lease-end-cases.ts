@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import type { Hold } from '../../src/index.js'
 import { sleep } from '../support/wait-until.js'
-import type { Bench } from './bench.js'
 import type { Case } from './case.js'
+import type { LockFixture } from './fixture.js'
 import { VALUES } from './kinds.js'
 import { type JavaOwner, text, texts } from './redisson.js'
 
@@ -24,12 +24,12 @@ export const LEASE_END_CASES: readonly Case[] = [
     kinds: ['fasterMulti'],
     topologies: ['single'],
     alone: true,
-    async run(bench) {
+    async run(fixture) {
       let last = 0
-      for (last = 1; last <= TRIES; last++) assert.equal(await isTakenTwice(bench, last), false, `try ${last}`)
-      const isShort = (group: string, endsAt: number) => bench.backend.admin.pexpireat(group, endsAt + SHORT_SLACK_MS)
+      for (last = 1; last <= TRIES; last++) assert.equal(await isTakenTwice(fixture, last), false, `try ${last}`)
+      const isShort = (group: string, endsAt: number) => fixture.backend.admin.pexpireat(group, endsAt + SHORT_SLACK_MS)
       let tries = 1
-      while (!(await isTakenTwice(bench, last++, isShort))) assert.ok(++tries <= MOST_TRIES, 'the control finds it')
+      while (!(await isTakenTwice(fixture, last++, isShort))) assert.ok(++tries <= MOST_TRIES, 'the control finds it')
       return `none of ${TRIES}; if the group ended then, try ${tries}`
     },
   },
@@ -39,19 +39,20 @@ export const LEASE_END_CASES: readonly Case[] = [
     kinds: ['fasterMulti'],
     topologies: ['single'],
     alone: true,
-    async run(bench) {
+    async run(fixture) {
       let round = 0
       const taken = async (prepare?: Prepare): Promise<number> => {
-        const groups = Array.from({ length: SIDE_BY_SIDE }, (_, index) => `${bench.name}:${round}-${index}`)
+        const groups = Array.from({ length: SIDE_BY_SIDE }, (_, index) => `${fixture.name}:${round}-${index}`)
         round++
-        return (await Promise.all(groups.map((group) => isGrantedTwice(bench, group, prepare)))).filter(Boolean).length
+        return (await Promise.all(groups.map((group) => isGrantedTwice(fixture, group, prepare)))).filter(Boolean)
+          .length
       }
       let tries = 0
       for (; tries < TRIES; tries += SIDE_BY_SIDE) assert.equal(await taken(), 0)
       let found = 0
       let controls = 0
       while (found === 0 && controls < MOST_TRIES) {
-        found = await taken((group, endsAt) => bench.backend.admin.pexpireat(group, endsAt))
+        found = await taken((group, endsAt) => fixture.backend.admin.pexpireat(group, endsAt))
         controls += SIDE_BY_SIDE
       }
       assert.ok(found > 0, 'the control finds it')
@@ -63,13 +64,13 @@ export const LEASE_END_CASES: readonly Case[] = [
 type Prepare = (group: string, endsAt: number) => Promise<unknown>
 
 /** A thread in Java lets its lease end while another one and a task wait. @returns whether both get it */
-async function isGrantedTwice(bench: Bench, group: string, prepare?: Prepare): Promise<boolean> {
-  const { admin } = bench.backend
-  const [client] = bench.site.clients
-  const lock = await bench.site.redissons[0].lock('getMultiLock', text(group), texts(VALUES))
+async function isGrantedTwice(fixture: LockFixture, group: string, prepare?: Prepare): Promise<boolean> {
+  const { admin } = fixture.backend
+  const [client] = fixture.site.clients
+  const lock = await fixture.site.redissons[0].lock('getMultiLock', text(group), texts(VALUES))
   const next = lock.by(`${group}-next`)
   assert.equal(await lock.by(`${group}-first`).tryLock(0, 400), true)
-  const endsAt = await leaseEnd(bench, group)
+  const endsAt = await leaseEnd(fixture, group)
   let isInJava = false
   let hold: Hold | undefined
   const ends = new AbortController()
@@ -92,13 +93,13 @@ async function isGrantedTwice(bench: Bench, group: string, prepare?: Prepare): P
 }
 
 /** Node's lease ends, Java takes it a little later, then Node tries. @returns whether both have it */
-async function isTakenTwice(bench: Bench, turn: number, prepare?: Prepare): Promise<boolean> {
-  const { admin } = bench.backend
-  const [client] = bench.site.clients
-  const group = `${bench.name}:${turn}`
-  const java = await ofJava(bench, group)
+async function isTakenTwice(fixture: LockFixture, turn: number, prepare?: Prepare): Promise<boolean> {
+  const { admin } = fixture.backend
+  const [client] = fixture.site.clients
+  const group = `${fixture.name}:${turn}`
+  const java = await ofJava(fixture, group)
   await client.getFasterMultiLock(group, VALUES).lock({ leaseTimeMs: 20 })
-  const endsAt = await leaseEnd(bench, group)
+  const endsAt = await leaseEnd(fixture, group)
   await prepare?.(group, endsAt)
   await clockReaches(endsAt + 22 + ((turn / 4) % 4))
   assert.equal(await java.tryLock(0, LONG_MS), true)
@@ -108,14 +109,14 @@ async function isTakenTwice(bench: Bench, turn: number, prepare?: Prepare): Prom
   return isInNode
 }
 
-async function ofJava(bench: Bench, group: string): Promise<JavaOwner> {
-  const lock = await bench.site.redissons[0].lock('getMultiLock', text(group), texts(VALUES))
-  return lock.by(bench.name)
+async function ofJava(fixture: LockFixture, group: string): Promise<JavaOwner> {
+  const lock = await fixture.site.redissons[0].lock('getMultiLock', text(group), texts(VALUES))
+  return lock.by(fixture.name)
 }
 
 /** Epoch ms. */
-async function leaseEnd(bench: Bench, group: string): Promise<number> {
-  const { admin } = bench.backend
+async function leaseEnd(fixture: LockFixture, group: string): Promise<number> {
+  const { admin } = fixture.backend
   const fields = (await admin.hkeys(group)).filter((field) => field.endsWith(':expire_time'))
   return Math.max(...(await Promise.all(fields.map(async (field) => Number(await admin.hget(group, field))))))
 }

@@ -5,7 +5,7 @@ import { WATCHDOG_MS } from './backend.js'
 import { isBefore } from './kinds.js'
 import { int, type JavaArgument, JavaError, long, MILLISECONDS, text, texts } from './redisson.js'
 import type { SemaphoreCase } from './semaphore-steps.js'
-import { PERMITS, type SemaphoreBench } from './semaphores.js'
+import { PERMITS, type SemaphoreFixture } from './semaphores.js'
 import { becomes, comesAtEndOfLease, endsIn, onePattern, PROMPT_MS, soon } from './steps.js'
 
 const KINDS = [PERMITS]
@@ -19,13 +19,13 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'ids',
     title: 'an id is 32 hexadecimal digits on both sides and 16 bytes in Redis; each side releases ids of the other',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 5)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 5)
       const ofJava = (await pool.inJava('acquire', int(3))) as string[]
       const inNode = await pool.node.acquire({ permits: 2 })
       const all = [...ofJava, ...inNode.permitIds]
       assert.ok(all.every((id) => ID.test(id)) && new Set(all).size === 5, all.join())
-      assert.deepEqual(await idsInRedis(bench), all.toSorted())
+      assert.deepEqual(await idsInRedis(fixture), all.toSorted())
       for (const id of ofJava) await pool.node.release(id)
       await pool.sees({ available: 3, acquired: 2 })
       await pool.inJava('release', texts(inNode.permitIds))
@@ -43,8 +43,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'released-twice',
     title: 'a permit released by one side, or never acquired, cannot be released by the other',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 2)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 2)
       const ofJava = String(await pool.inJava('acquire'))
       const ofNode = await pool.node.acquire()
       const [id = ''] = ofNode.permitIds
@@ -65,8 +65,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'totals',
     title: 'both sides agree on free, held and total permits, even with more held than the new total',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 3)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 3)
       const ofJava = String(await pool.inJava('acquire'))
       await pool.sees({ available: 2, acquired: 1 })
       const ofNode = await pool.node.acquire({ permits: 2 })
@@ -91,26 +91,26 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'set-permits',
     title: 'permits set by one side wake the other, even where there was no semaphore',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 0)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 0)
       const inNode = pool.node.acquire()
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       await pool.inJava('setPermits', int(1))
       await (await soon(inNode, PROMPT_MS)).unlock()
       await pool.node.setPermits(0)
       const inJava = pool.inJava('acquire')
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       await pool.node.setPermits(1)
       await pool.node.release(String(await soon(inJava, PROMPT_MS)))
       await pool.end()
 
       const first = pool.node.acquire()
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       await pool.inJava('setPermits', int(1))
       await (await soon(first, PROMPT_MS)).unlock()
       await pool.end()
       const second = pool.inJava('acquire')
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       await pool.node.setPermits(1)
       await pool.node.release(String(await soon(second, PROMPT_MS)))
       await pool.end()
@@ -121,8 +121,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'java-lease',
     title: 'Node sees the lease of a Java permit and gets the permit when it ends; Java cannot release it then',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 1)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 1)
       const long20 = String(await pool.inJava('acquire', long(20_000), MILLISECONDS))
       isAbout(20_000, await pool.node.getLeaseTime(long20))
       await pool.node.release(long20)
@@ -140,8 +140,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'node-lease',
     title: 'the lease of a Node permit ends: Java gets the permit, and the hold in Node is lost',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 1)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 1)
       const permit = await pool.node.acquire({ leaseTimeMs: 700 })
       const id = await endsIn(700, () => pool.inJava('tryAcquire', long(5_000), long(60_000), MILLISECONDS))
       await assert.rejects(permit.unlock(), LeaseLostError)
@@ -156,8 +156,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     title: 'Java sees the lease of a Node permit, fixed or renewed',
     kinds: KINDS,
     notFor: (_, version) => (isBefore(version, '3.41.0') ? 'Redisson has getLeaseTime since 3.41' : undefined),
-    async run(bench) {
-      const pool = await poolOf(bench, 2)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 2)
       const leased = await pool.node.acquire({ leaseTimeMs: 20_000 })
       const watched = await pool.node.acquire()
       const leftOf = async ([id = '']: readonly string[]) => Number(await pool.inJava('getLeaseTime', text(id)))
@@ -174,8 +174,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'new-lease',
     title: 'each side changes the lease of a permit of the other: it ends sooner or later',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 1)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 1)
       const ofJava = String(await pool.inJava('acquire', long(20_000), MILLISECONDS))
       assert.equal(await pool.node.updateLeaseTime(ofJava, 40_000), true)
       isAbout(40_000, await pool.node.getLeaseTime(ofJava))
@@ -199,13 +199,13 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'endless',
     title: 'a Java permit without a lease never ends; Node sees that, waits, and is woken by its release',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 1)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 1)
       const id = String(await pool.inJava('acquire'))
       assert.equal(await pool.node.getLeaseTime(id), Number.POSITIVE_INFINITY)
       assert.equal(await pool.node.tryAcquire({ waitTimeMs: 500 }), null)
       const waiter = pool.node.acquire()
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       await pool.inJava('release', text(id))
       await (await soon(waiter, PROMPT_MS)).unlock()
 
@@ -227,8 +227,8 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     id: 'watchdog',
     title: 'Node permits without a lease are renewed after a third of it to the full, while those of Java only fall',
     kinds: KINDS,
-    async run(bench) {
-      const pool = await poolOf(bench, 3)
+    async run(fixture) {
+      const pool = await poolOf(fixture, 3)
       const ofJava = String(await pool.inJava('acquire', long(MORTAL_LEASE_MS), MILLISECONDS))
       const permit = await pool.node.acquire({ permits: 2 })
       const patterns = permit.permitIds.map((id) => onePattern(() => pool.node.getLeaseTime(id)))
@@ -247,17 +247,17 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
       'the JVM is killed: Node gets its permit when the lease ends; one without a lease stays until it is released',
     kinds: KINDS,
     dies: 'jvm',
-    async run(bench) {
-      const { doomedJvm } = bench.site
-      const pool = await poolOf(bench, 2)
+    async run(fixture) {
+      const { doomedJvm } = fixture.site
+      const pool = await poolOf(fixture, 2)
       const { redissons } = await doomedJvm.alive()
-      const dying = await callsOf(bench, redissons[0])
+      const dying = await callsOf(fixture, redissons[0])
       const endless = String(await dying('acquire'))
       const id = String(await dying('acquire', long(MORTAL_LEASE_MS), MILLISECONDS))
       const waiter = pool.node.acquire()
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       const left = () => pool.node.getLeaseTime(id)
-      const { value, note } = await comesAtEndOfLease(() => doomedJvm.die(bench), left, waiter)
+      const { value, note } = await comesAtEndOfLease(() => doomedJvm.die(fixture), left, waiter)
       await value.unlock()
       await pool.sees({ available: 1, acquired: 1 })
       await pool.node.release(endless)
@@ -270,17 +270,17 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
     title: 'the Node process is killed: Java gets its permit when the lease ends',
     kinds: KINDS,
     dies: 'node',
-    async run(bench) {
-      const { doomedNode } = bench.site
-      const pool = await poolOf(bench, 1)
+    async run(fixture) {
+      const { doomedNode } = fixture.site
+      const pool = await poolOf(fixture, 1)
       const child = await doomedNode.alive()
-      child.send({ kind: bench.kind.name, name: bench.name })
-      await child.nextMessage(({ held }) => held === bench.name, 20_000)
-      const [id = ''] = await idsInRedis(bench)
+      child.send({ kind: fixture.kind.name, name: fixture.name })
+      await child.nextMessage(({ held }) => held === fixture.name, 20_000)
+      const [id = ''] = await idsInRedis(fixture)
       const waiter = pool.inJava('acquire')
-      await bench.hasWaiters(1)
+      await fixture.hasWaiters(1)
       const left = () => pool.node.getLeaseTime(id)
-      const { value, note } = await comesAtEndOfLease(() => doomedNode.die(bench), left, waiter)
+      const { value, note } = await comesAtEndOfLease(() => doomedNode.die(fixture), left, waiter)
       await pool.inJava('release', text(String(value)))
       await pool.end()
       return note
@@ -289,10 +289,10 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
 ]
 
 /** A semaphore with permits that expire, as both sides have it. */
-async function poolOf(bench: SemaphoreBench, permits: number) {
-  const { site, name } = bench
+async function poolOf(fixture: SemaphoreFixture, permits: number) {
+  const { site, name } = fixture
   const node = site.clients[0].getPermitExpirableSemaphore(name)
-  const inJava = await callsOf(bench, site.redissons[0])
+  const inJava = await callsOf(fixture, site.redissons[0])
   assert.equal(await node.trySetPermits(permits), true)
   return {
     node,
@@ -308,19 +308,19 @@ async function poolOf(bench: SemaphoreBench, permits: number) {
     },
     /** Nobody holds a permit, and the semaphore goes. */
     async end() {
-      assert.deepEqual(await idsInRedis(bench), [])
+      assert.deepEqual(await idsInRedis(fixture), [])
       assert.equal(await node.delete(), true)
     },
   }
 }
 
-async function callsOf({ name, threads }: SemaphoreBench, redisson: SemaphoreBench['site']['redissons'][0]) {
+async function callsOf({ name, threads }: SemaphoreFixture, redisson: SemaphoreFixture['site']['redissons'][0]) {
   const object = await redisson.get('getPermitExpirableSemaphore', text(name))
   return (method: string, ...args: JavaArgument[]) => threads.call(object, method, ...args)
 }
 
 /** The ids of the permits that are held, spelled from what is in Redis. */
-async function idsInRedis({ backend, name }: SemaphoreBench): Promise<string[]> {
+async function idsInRedis({ backend, name }: SemaphoreFixture): Promise<string[]> {
   const members = await backend.admin.zrangeBuffer(`{${name}}:timeout`, '0', '-1')
   return members.map((member) => member.toString('hex')).sort()
 }

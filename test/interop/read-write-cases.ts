@@ -11,12 +11,12 @@ export const READ_WRITE_CASES: readonly Case[] = [
     id: 'shared',
     title: 'Java and Node read together, see each other, and keep writers of both sides out until the last has left',
     kinds: ['read'],
-    async run(bench) {
-      const java = await bench.oneJava()
+    async run(fixture) {
+      const java = await fixture.oneJava()
       const [holder = ''] = await java.holders()
-      const writer = bench.rival
+      const writer = fixture.rival
       const javaWriter = await writer.oneJava()
-      const fields = await bench.site.redissons[0].get('getMap', text(bench.name))
+      const fields = await fixture.site.redissons[0].get('getMap', text(fixture.name))
       const countInJava = async (field: string) => await fields.call('counter', 'get', text(field))
       const nobodyWrites = async () => {
         assert.equal(await writer.node().tryLock(), null)
@@ -24,17 +24,17 @@ export const READ_WRITE_CASES: readonly Case[] = [
       }
 
       await java.lock()
-      const hold = await bench.node().lock()
+      const hold = await fixture.node().lock()
       const holders = [
         { holder, holdCount: 1 },
         { holder: hold.holder, holdCount: 1 },
       ]
-      assert.deepEqual(byHolder(await bench.node().getHolders()), byHolder(holders))
+      assert.deepEqual(byHolder(await fixture.node().getHolders()), byHolder(holders))
       assert.deepEqual([await countInJava(holder), await countInJava(hold.holder)], ['1', '1'])
       await java.lock()
-      const inner = await bench.node().lock({ within: hold })
+      const inner = await fixture.node().lock({ within: hold })
       assert.deepEqual(
-        byHolder(await bench.node().getHolders()),
+        byHolder(await fixture.node().getHolders()),
         byHolder(holders.map((one) => ({ ...one, holdCount: 2 }))),
       )
       assert.deepEqual([await countInJava(holder), await countInJava(hold.holder)], ['2', '2'])
@@ -49,10 +49,10 @@ export const READ_WRITE_CASES: readonly Case[] = [
       await writer.hasWaiter('java')
       await hold.unlock() // Node is the last to leave
       await soon(inJava, PROMPT_MS)
-      assert.equal(await bench.node().tryLock(), null)
+      assert.equal(await fixture.node().tryLock(), null)
       await javaWriter.unlock()
 
-      const again = await bench.node().lock()
+      const again = await fixture.node().lock()
       await java.lock()
       const inNode = writer.node().lock()
       await writer.hasWaiter('node')
@@ -69,10 +69,10 @@ export const READ_WRITE_CASES: readonly Case[] = [
     id: 'own-read',
     title: 'a writer in Java or Node also reads: the other side sees both, and neither reads nor writes',
     kinds: ['write'],
-    async run(bench) {
-      const [write, read] = [bench, bench.as('read')]
+    async run(fixture) {
+      const [write, read] = [fixture, fixture.as('read')]
       const nobodyElse = async () => {
-        for (const rival of bench.rivals) {
+        for (const rival of fixture.rivals) {
           assert.equal(await rival.node().tryLock(), null)
           assert.equal(await (await rival.oneJava()).tryLock(), false)
         }
@@ -88,7 +88,7 @@ export const READ_WRITE_CASES: readonly Case[] = [
       await nobodyElse()
       await javaWrites.unlock()
 
-      const fields = await bench.site.redissons[0].get('getMap', text(bench.name))
+      const fields = await fixture.site.redissons[0].get('getMap', text(fixture.name))
       const countInJava = async (field: string) => await fields.call('counter', 'get', text(field))
       const writing = await write.node().lock()
       const reading = await read.node().lock({ within: writing })
@@ -99,7 +99,7 @@ export const READ_WRITE_CASES: readonly Case[] = [
       assert.deepEqual([await countInJava(writing.holder), await countInJava(reading.holder)], ['1', null])
       await nobodyElse()
       await writing.unlock()
-      for (const rival of bench.rivals) await isFree(rival.node().tryLock())
+      for (const rival of fixture.rivals) await isFree(rival.node().tryLock())
       return undefined
     },
   },
@@ -107,8 +107,8 @@ export const READ_WRITE_CASES: readonly Case[] = [
     id: 'java-downgrades',
     title: 'Java keeps reading after a write: Node reads with it, and writes when Java has left',
     kinds: ['write'],
-    async run(bench) {
-      const [write, read] = [bench, bench.as('read')]
+    async run(fixture) {
+      const [write, read] = [fixture, fixture.as('read')]
       const [javaWrites, javaReads] = [await write.oneJava(), await read.oneJava()]
       await javaWrites.lock()
       await javaReads.lock(LONG_LEASE_MS) // 3.14.1 does not renew it
@@ -134,8 +134,8 @@ export const READ_WRITE_CASES: readonly Case[] = [
     id: 'node-downgrades',
     title: 'Node keeps reading after a write: waiting readers in Java are woken, and write when Node has left',
     kinds: ['write'],
-    async run(bench) {
-      const [write, read] = [bench, bench.as('read')]
+    async run(fixture) {
+      const [write, read] = [fixture, fixture.as('read')]
       const [javaWrites, javaReads] = [await write.oneJava(), await read.oneJava()]
       await write.node().withLock({ leaseTimeMs: LONG_LEASE_MS }, async (writing) => {
         const reading = await read.node().lock()

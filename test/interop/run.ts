@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { settlesWithin, sleep } from '../support/wait-until.js'
-import { type Mortals, Site } from './bench.js'
+import { type Mortals, Site } from './fixture.js'
 import { text } from './redisson.js'
 import { expectNoKeys } from './steps.js'
 import { type Job, type SiteJob, SUITES, type Suite } from './suites.js'

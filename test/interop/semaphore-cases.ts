@@ -6,7 +6,7 @@ import { isBefore } from './kinds.js'
 import { PERMIT_CASES } from './permit-cases.js'
 import { PLAIN_SEMAPHORE_CASES } from './plain-semaphore-cases.js'
 import { endsWith, type SemaphoreCase, sees, sidesOf } from './semaphore-steps.js'
-import type { SemaphoreBench, Side, Taken } from './semaphores.js'
+import type { SemaphoreFixture, Side, Taken } from './semaphores.js'
 import { becomes, measure, PROMPT_MS, RESUBSCRIBED_MS, soon, sum, WOKEN_MS } from './steps.js'
 
 const STOCK = 60
@@ -16,8 +16,8 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'java-first',
     title: 'while Java has all permits Node and Java are refused, then Node gets them',
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 3)
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 3)
       await excludes(java, node, 3)
       await endsWith(3, [java, node])
       return undefined
@@ -26,8 +26,8 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'node-first',
     title: 'while Node has all permits Java and Node are refused, then Java gets them',
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 3)
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 3)
       await excludes(node, java, 3)
       await endsWith(3, [java, node])
       return undefined
@@ -36,14 +36,14 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'names',
     title: 'names with tags, braces, spaces and any letters mean the same semaphore',
-    async run(bench) {
-      for (const name of oddNames(bench)) {
-        const [java, node] = await sidesOf(bench, 2, name)
+    async run(fixture) {
+      for (const name of oddNames(fixture)) {
+        const [java, node] = await sidesOf(fixture, 2, name)
         await excludes(java, node, 2)
         await excludes(node, java, 2)
         const what = JSON.stringify(name)
-        assert.ok((await handOver(bench, java, node, 2, name)) < PROMPT_MS, `Node is woken: ${what}`)
-        assert.ok((await handOver(bench, node, java, 2, name)) < PROMPT_MS, `Java is woken: ${what}`)
+        assert.ok((await handOver(fixture, java, node, 2, name)) < PROMPT_MS, `Node is woken: ${what}`)
+        assert.ok((await handOver(fixture, node, java, 2, name)) < PROMPT_MS, `Java is woken: ${what}`)
         await endsWith(2, [java, node])
       }
       return undefined
@@ -53,9 +53,9 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     id: 'to-node',
     title: `Java's release wakes Node within ${WOKEN_MS} ms`,
     alone: true,
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 1)
-      const note = await measure(() => handOver(bench, java, node, 1))
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 1)
+      const note = await measure(() => handOver(fixture, java, node, 1))
       await endsWith(1, [java, node])
       return note
     },
@@ -64,9 +64,9 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     id: 'to-java',
     title: `Node's release wakes Java within ${WOKEN_MS} ms`,
     alone: true,
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 1)
-      const note = await measure(() => handOver(bench, node, java, 1))
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 1)
+      const note = await measure(() => handOver(fixture, node, java, 1))
       await endsWith(1, [java, node])
       return note
     },
@@ -74,12 +74,12 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'several',
     title: 'when several permits return at once, as many threads and tasks get them at once',
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 6)
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 6)
       for (const from of [java, node]) {
         const [four, two] = [await from.acquire(4), await from.acquire(2)]
         const queue = waitersFor([java, node, java, node, java, node])
-        await bench.hasWaiters(2)
+        await fixture.hasWaiters(2)
         await four.release()
         await becomes(async () => queue.served.length, 4)
         await sleep(50)
@@ -96,8 +96,8 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'many-wanted',
     title: 'a caller for several permits gets them when the last of them returns, not earlier',
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 3)
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 3)
       const pairs = [
         [java, node],
         [node, java],
@@ -105,7 +105,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
       for (const [from, to] of pairs) {
         const singles = [await from.acquire(), await from.acquire(), await from.acquire()]
         const queue = waitersFor([to], 3)
-        await bench.hasWaiters(1)
+        await fixture.hasWaiters(1)
         for (const [index, single] of singles.entries()) {
           assert.equal(queue.served.length, 0, `after ${index} of 3`)
           await single.release()
@@ -122,8 +122,8 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'counts',
     title: 'each side sees the free permits of the other, and what it creates, adds and removes',
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
       const both = [java, node]
       for (const [maker, other] of [
         [java, node],
@@ -157,9 +157,9 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
       isBefore(version, '3.16.2')
         ? 'before 3.16.2 it publishes nothing: waiters in Java keep sleeping, waiters in Node poll after 5 s'
         : undefined,
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 0)
-      await wakesByAdding(bench, java, node)
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 0)
+      await wakesByAdding(fixture, java, node)
       await endsWith(1, [java, node])
       return undefined
     },
@@ -167,9 +167,9 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'node-adds',
     title: 'permits added by Node wake Java',
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 0)
-      await wakesByAdding(bench, node, java)
+    async run(fixture) {
+      const [java, node] = await sidesOf(fixture, 0)
+      await wakesByAdding(fixture, node, java)
       await endsWith(1, [java, node])
       return undefined
     },
@@ -177,15 +177,15 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'deleted',
     title: 'waiters of a semaphore that one side deletes wait until the other side creates it again',
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
+    async run(fixture) {
+      const [java, node] = [await fixture.java(), fixture.node()]
       for (const [deleter, maker] of [
         [java, node],
         [node, java],
       ] as const) {
         assert.equal(await maker.trySetPermits(0), true)
         const queue = waitersFor([java, node])
-        await bench.hasWaiters(2)
+        await fixture.hasWaiters(2)
         assert.equal(await deleter.delete(), true)
         assert.equal(await maker.delete(), false)
         await sees([java, node], 0)
@@ -203,14 +203,14 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     id: 'restart',
     title: 'Redis restarts empty: waiters of both sides are served when Node has created the semaphore again',
     notFor: (_kind, _version, { takesOver }) => takesOver,
-    async run(bench) {
-      await bench.site.onAnotherServer(async (server, client, redisson) => {
-        const [java, node] = [await bench.java(bench.name, [redisson]), bench.node(bench.name, [client])]
+    async run(fixture) {
+      await fixture.site.onAnotherServer(async (server, client, redisson) => {
+        const [java, node] = [await fixture.java(fixture.name, [redisson]), fixture.node(fixture.name, [client])]
         assert.equal(await java.trySetPermits(0), true)
         const [inJava, inNode] = [waitersFor([java, java]), waitersFor([node, node])]
-        await bench.hasWaiters(2, bench.name, server)
+        await fixture.hasWaiters(2, fixture.name, server)
         await server.restart()
-        await bench.hasWaiters(2, bench.name, server)
+        await fixture.hasWaiters(2, fixture.name, server)
         await sleep(RESUBSCRIBED_MS)
         assert.equal(await node.trySetPermits(4), true)
         await soon(inNode.all, PROMPT_MS)
@@ -224,11 +224,11 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'flash-sale',
     title: `four threads and four tasks sell a stock of ${STOCK} with three permits, never more than three at once`,
-    async run(bench) {
+    async run(fixture) {
       const permits = 3
-      const [, node] = await sidesOf(bench, permits)
-      const { admin } = bench.backend
-      const key = `${bench.name}:stock`
+      const [, node] = await sidesOf(fixture, permits)
+      const { admin } = fixture.backend
+      const key = `${fixture.name}:stock`
       await admin.set(key, STOCK)
       const sellInNode = async () => {
         let most = 0
@@ -243,7 +243,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
           await sleep(5)
         }
       }
-      const java = await bench.java()
+      const java = await fixture.java()
       const startedAt = performance.now()
       const threads = Array.from({ length: 4 }, () => java.sell(key, 2, 5))
       const tasks = Array.from({ length: 4 }, sellInNode)
@@ -283,15 +283,15 @@ async function excludes(owner: Side, other: Side, permits: number): Promise<void
 
 /** How long it takes from the release of all permits by one side until a waiter of the other has one, ms. */
 async function handOver(
-  bench: SemaphoreBench,
+  fixture: SemaphoreFixture,
   from: Side,
   to: Side,
   permits: number,
-  name = bench.name,
+  name = fixture.name,
 ): Promise<number> {
   const all = await from.acquire(permits)
   const waiter = to.acquire()
-  await bench.hasWaiters(1, name)
+  await fixture.hasWaiters(1, name)
   const startedAt = performance.now()
   await all.release()
   const next = await waiter
@@ -300,9 +300,9 @@ async function handOver(
   return tookMs
 }
 
-async function wakesByAdding(bench: SemaphoreBench, adder: Side, waiter: Side): Promise<void> {
+async function wakesByAdding(fixture: SemaphoreFixture, adder: Side, waiter: Side): Promise<void> {
   const queue = waitersFor([waiter])
-  await bench.hasWaiters(1)
+  await fixture.hasWaiters(1)
   await adder.addPermits(1)
   await soon(queue.all, PROMPT_MS)
   for (const taken of queue.served) await taken.release()

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import type { Case } from './case.js'
-import type { SemaphoreBench, Side } from './semaphores.js'
+import type { SemaphoreFixture, Side } from './semaphores.js'
 import { becomes } from './steps.js'
 
-export type SemaphoreCase = Case<SemaphoreBench>
+export type SemaphoreCase = Case<SemaphoreFixture>
 
 /** Both sides of a semaphore that one of them creates. */
-export async function sidesOf(bench: SemaphoreBench, permits: number, name = bench.name) {
-  const sides = [await bench.java(name), bench.node(name)] as const
+export async function sidesOf(fixture: SemaphoreFixture, permits: number, name = fixture.name) {
+  const sides = [await fixture.java(name), fixture.node(name)] as const
   assert.equal(await sides[permits % 2 === 0 ? 0 : 1].trySetPermits(permits), true)
   return sides
 }

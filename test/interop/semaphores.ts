@@ -1,6 +1,6 @@
 import type { Client } from '../../src/index.js'
-import type { Site } from './bench.js'
 import { CaseContext, type Thing } from './case-context.js'
+import type { Site } from './fixture.js'
 import {
   int,
   type JavaObject,
@@ -60,7 +60,7 @@ export const SEMAPHORES: readonly SemaphoreKind[] = [
 ]
 
 /** What one case has: semaphores of a kind under unique names, on both sides. */
-export class SemaphoreBench extends CaseContext<SemaphoreKind> {
+export class SemaphoreFixture extends CaseContext<SemaphoreKind> {
   /** Its threads in Java. */
   readonly threads: JavaThreads
 

@@ -1,12 +1,12 @@
-import { Bench, type Site } from './bench.js'
 import type { Case } from './case.js'
 import type { CaseContext, Thing } from './case-context.js'
 import { CASES } from './cases.js'
+import { LockFixture, type Site } from './fixture.js'
 import { KINDS, lacks } from './kinds.js'
 import { LATCH_CASES } from './latch-cases.js'
-import { LATCHES, LatchBench } from './latches.js'
+import { LATCHES, LatchFixture } from './latches.js'
 import { SEMAPHORE_CASES } from './semaphore-cases.js'
-import { SEMAPHORES, SemaphoreBench } from './semaphores.js'
+import { SEMAPHORES, SemaphoreFixture } from './semaphores.js'
 import type { Setting, Topology } from './topologies.js'
 import { TWIN_SUITE } from './twin-cases.js'
 
@@ -41,9 +41,9 @@ export interface JarJob extends Job {
 }
 
 export const SUITES: readonly Suite[] = [
-  suite(KINDS, CASES, (site, kind, name) => new Bench(site, kind, name)),
-  suite(SEMAPHORES, SEMAPHORE_CASES, (site, kind, name) => new SemaphoreBench(site, kind, name)),
-  suite(LATCHES, LATCH_CASES, (site, kind, name) => new LatchBench(site, kind, name)),
+  suite(KINDS, CASES, (site, kind, name) => new LockFixture(site, kind, name)),
+  suite(SEMAPHORES, SEMAPHORE_CASES, (site, kind, name) => new SemaphoreFixture(site, kind, name)),
+  suite(LATCHES, LATCH_CASES, (site, kind, name) => new LatchFixture(site, kind, name)),
   TWIN_SUITE,
 ]
 
@@ -65,8 +65,8 @@ function suite<B extends CaseContext>(
     notFor: ({ version, topology }) =>
       lacks(version, kind) ?? tooFew(topology, kind) ?? one.notFor?.(kind, version, topology),
     begin(site) {
-      const bench = create(site, kind, `interop:${kind.name}:${one.id}`)
-      return { context: bench, run: () => one.run(bench) }
+      const fixture = create(site, kind, `interop:${kind.name}:${one.id}`)
+      return { context: fixture, run: () => one.run(fixture) }
     },
   })
   const isAbout = ({ kinds: about }: Case<B>, { name }: Thing) => about?.includes(name) ?? true

@@ -97,7 +97,7 @@ describe('the heap stays flat', () => {
   const cycles = Math.ceil(CYCLES / subjects.length)
   const warmUp = Math.max(WARM_UP, cycles)
   for (const [title, cycle] of subjects) {
-    it(`over ${cycles} cycles of a ${title}`, async (t) => {
+    it(`the heap stays flat over ${cycles} cycles of a ${title}`, async (t) => {
       const clock = new SystemClock()
       const redis = new MemoryRedis(clock, Date.now() - clock.now())
       const port = new MemoryPort(clock, redis)

@@ -4,13 +4,13 @@ import { latchContract } from '../contract/count-down-latch.js'
 import { contract } from '../contract/locks.js'
 import { permitContract } from '../contract/permit-expirable-semaphore.js'
 import { semaphoreContract } from '../contract/semaphore.js'
+import { type SetUp, watchWholeProcess } from '../support/fixture.js'
 import { kinds } from '../support/kinds.js'
-import { type SetUp, watchWholeProcess } from '../support/lab.js'
-import { setUpMemoryLab } from '../support/memory-place.js'
+import { setUpMemoryFixture } from '../support/memory-place.js'
 
-const setUp: SetUp = (options) => setUpMemoryLab({ ...options, isBesideOthers: true })
+const setUp: SetUp = (options) => setUpMemoryFixture({ ...options, isBesideOthers: true })
 
-describe('in memory', { concurrency: 20 }, () => {
+describe('every contract in memory', { concurrency: 20 }, () => {
   watchWholeProcess()
   for (const kind of kinds) describe(`a ${kind.name}`, { concurrency: 1 }, () => contract(kind, setUp))
   describe('a semaphore', { concurrency: 1 }, () => semaphoreContract(setUp))

@@ -5,7 +5,7 @@ import { describe, it, mock } from 'node:test'
 import { createTestRedis } from '../../src/testing/index.js'
 
 describe('createTestRedis()', () => {
-  it('connects clients that exclude each other, in real time', async () => {
+  it('a test Redis connects clients that exclude each other, in real time', async () => {
     const redis = createTestRedis()
     const [shop, rival] = [redis.connect(), redis.connect()]
     const hold = await shop.getLock('order').lock()
@@ -17,7 +17,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('rejects options that cannot work', () => {
+  it('a test Redis rejects options that cannot work', () => {
     assert.throws(() => createTestRedis({ time: 'slow' as never }), { code: 'LOCK_CONFIG', path: 'time' })
     assert.throws(() => createTestRedis({ seed: 0.5 }), { code: 'LOCK_CONFIG', path: 'seed' })
     assert.throws(() => createTestRedis().time, { code: 'LOCK_CONFIG', path: 'time' })
@@ -25,7 +25,7 @@ describe('createTestRedis()', () => {
     assert.throws(() => createTestRedis().sent(createTestRedis().connect()), { code: 'LOCK_CONFIG', path: 'client' })
   })
 
-  it('lets virtual time pass only by advance() and until(), and renews what is held on the way', async () => {
+  it('a test Redis lets virtual time pass only by advance() and until(), and renews what is held', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const client = redis.connect()
     const hold = await client.getLock('order').lock()
@@ -37,7 +37,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('goes just as far as a promise needs, and fails when nothing can settle it', async () => {
+  it('a test Redis goes just as far as a promise needs, and fails when nothing can settle it', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const client = redis.connect()
     await redis.connect().getLock('order').lock({ leaseTimeMs: 5_000 })
@@ -49,7 +49,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('ends a hold whose renewals are lost while the client is disconnected', async () => {
+  it('a test Redis ends a hold whose renewals are lost while the client is disconnected', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const [shop, rival] = [redis.connect({ lockWatchdogTimeoutMs: 3_000 }), redis.connect()]
     const hold = await shop.getLock('order').lock()
@@ -64,7 +64,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('lets the next operation of a name fail', async () => {
+  it('a test Redis lets the next operation of a name fail', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const client = redis.connect()
     redis.faults(client).next('lock/acquire', { lost: 'reply' })
@@ -75,7 +75,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('loses holds while the event loop is blocked, and when their keys disappear', async () => {
+  it('a test Redis loses holds while the event loop is blocked, and when their keys disappear', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const client = redis.connect()
     const blocked = await client.getLock('blocked').lock()
@@ -88,7 +88,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('sends texts of scripts again that Redis has forgotten, and starts empty after a loss of data', async () => {
+  it('a test Redis gets the texts of forgotten scripts again, and is empty after a loss of data', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const client = redis.connect()
     await client.getSemaphore('s').trySetPermits(2)
@@ -98,7 +98,7 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('runs the same way twice with the same seed', async () => {
+  it('a test Redis runs the same way twice with the same seed', async () => {
     const life = async (seed: number): Promise<unknown> => {
       const redis = createTestRedis({ time: 'virtual', seed })
       const clients = [redis.connect(), redis.connect(), redis.connect()]
@@ -112,7 +112,7 @@ describe('createTestRedis()', () => {
     assert.notDeepEqual(await life(7), await life(8))
   })
 
-  it('keeps the async context of whoever set a timer', async () => {
+  it('a test Redis keeps the async context of whoever set a timer', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const storage = new AsyncLocalStorage<string>()
     const client = redis.connect()
@@ -129,14 +129,14 @@ describe('createTestRedis()', () => {
     await redis.close()
   })
 
-  it('names what is left when it is closed', async () => {
+  it('a test Redis names what is left when it is closed', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const hold = await redis.connect().getLock('order').lock({ leaseTimeMs: 5_000 })
     hold.handOver() // and nobody adopts it
     await assert.rejects(redis.close(), /the key "order", for \d+ ms/)
   })
 
-  it('follows fake timers', async () => {
+  it('a test Redis follows fake timers', async () => {
     mock.timers.enable({ apis: ['setTimeout', 'Date'] })
     try {
       const redis = createTestRedis({ time: 'faked' })

@@ -105,7 +105,7 @@ describe('the lock name of @Locked', () => {
     }
   }
 
-  it('comes from arguments by number, path, @LockKey or a function', async () => {
+  it('the lock name comes from arguments by number, path, @LockKey or a function', async () => {
     await using app = await startWith(Names)
     const order = { id: 7, customer: { name: 'Ada' } }
     assert.equal(await app.service.plain(), 'plain')
@@ -117,7 +117,7 @@ describe('the lock name of @Locked', () => {
     assert.equal(await app.service.byFunction(order, ''), 'order:14')
   })
 
-  it('is refused before any command if the arguments do not make one, naming class, method and template', async () => {
+  it('a lock name that the arguments do not make is refused before any command, naming the template', async () => {
     await using app = await startWith(Names)
     const { service } = app
     await service.plain()
@@ -143,7 +143,7 @@ describe('the lock name of @Locked', () => {
     assert.equal(await commands(), before)
   })
 
-  it('is refused at once if the template cannot be parsed', () => {
+  it('a lock name is refused at once if the template cannot be parsed', () => {
     const decorate = (name: string, options?: object) => () => {
       class Service {
         async run() {}
@@ -193,7 +193,7 @@ describe('@Locked', () => {
     gates.leave = new Gate()
   })
 
-  it('holds the lock while the method runs, and returns or throws what it did', async () => {
+  it('@Locked holds the lock while the method runs, and returns or throws what it did', async () => {
     @Injectable()
     class Orders {
       readonly greeting = 'order'
@@ -218,7 +218,7 @@ describe('@Locked', () => {
     assert.throws(currentHold, { code: 'LOCK_NOT_HELD' })
   })
 
-  it('accepts each kind of lock', async () => {
+  it('@Locked accepts each kind of lock', async () => {
     const kinds: LockedKind[] = [
       'lock',
       'fair',
@@ -247,7 +247,7 @@ describe('@Locked', () => {
     }
   })
 
-  it('admits several readers, and one writer', async () => {
+  it('@Locked admits several readers, and one writer', async () => {
     @Injectable()
     class Catalogue {
       @Locked('catalogue', { kind: 'read', waitTimeMs: 0 })
@@ -271,7 +271,7 @@ describe('@Locked', () => {
     assert.equal(await app.service.write(), 'written')
   })
 
-  it('re-enters along the call chain, but not for another call', async () => {
+  it('@Locked re-enters along the call chain, but not for another call', async () => {
     @Injectable()
     class Orders {
       @Locked('order:{0}')
@@ -292,7 +292,7 @@ describe('@Locked', () => {
     })
   })
 
-  it('works on methods that are inherited, overridden or called by super, even with different clients', async () => {
+  it('@Locked works on inherited, overridden and super methods, even with different clients', async () => {
     class Base {
       @Locked('base:{0}')
       async run(id: string) {
@@ -325,7 +325,7 @@ describe('@Locked', () => {
     assert.equal(await running.app.get(Plain).run('2'), 'base 2 base:2')
   })
 
-  it('makes a sync method async', async () => {
+  it('@Locked makes a sync method async', async () => {
     @Injectable()
     class Service {
       // @ts-expect-error: it would return a promise now
@@ -340,7 +340,7 @@ describe('@Locked', () => {
     assert.equal(await result, 7)
   })
 
-  it('rejects on instances that Nest did not create', async () => {
+  it('@Locked rejects on instances that Nest did not create', async () => {
     @Injectable()
     class Service {
       @Locked('a')
@@ -350,7 +350,7 @@ describe('@Locked', () => {
     await assert.rejects(startApp({ providers: [Service] }), /holdfast/)
   })
 
-  it('rejects if the lock was lost meanwhile', async () => {
+  it('@Locked rejects if the lock was lost meanwhile', async () => {
     @Injectable()
     class Service {
       @Locked('a')
@@ -418,7 +418,7 @@ describe('@Locked when the lock is held elsewhere', () => {
     }
   }
 
-  it('throws, skips, returns another value, or waits', async () => {
+  it('@Locked throws, skips, returns another value, or waits when the lock is held elsewhere', async () => {
     await using app = await startWith(Orders)
     const { service } = app
     const hold = await other.getLock('order:1').lock()
@@ -471,7 +471,7 @@ describe('@Locked with atLeastMs', () => {
     }
   }
 
-  it('does not run the method again before that time, although it has ended, on any instance', async () => {
+  it('@Locked with atLeastMs does not run the method again before that time on any instance', async () => {
     await using late = await startWith(Reports)
     {
       await using app = await startWith(Reports)
@@ -488,14 +488,14 @@ describe('@Locked with atLeastMs', () => {
     await server.admin.del('report')
   })
 
-  it('runs the method again after that time', async () => {
+  it('@Locked with atLeastMs runs the method again after that time', async () => {
     await using app = await startWith(Reports)
     const [first, second] = [await app.service.short(), await app.service.short()]
     assert.ok(second - first >= 30, String(second - first))
     await waitUntil(async () => (await server.admin.exists('short')) === 0)
   })
 
-  it('runs the method inside itself, and is not re-entered in a scope', async () => {
+  it('@Locked with atLeastMs runs the method inside itself, and is not re-entered in a scope', async () => {
     await using app = await startWith(Reports)
     const client = app.app.get<Client>(getHoldfastToken())
     await client.runInScope(async () => {
@@ -559,7 +559,7 @@ describe('@Locked over HTTP', () => {
     }
   }
 
-  it('keeps routes, pipes, status and metadata, whichever decorator is on top', async () => {
+  it('@Locked over HTTP keeps routes, pipes, status and metadata, whichever decorator is on top', async () => {
     await using running = await startApp({
       imports: [HoldfastModule.forRoot(server.url)],
       controllers: [Orders, Scoped],
@@ -579,7 +579,7 @@ describe('@Locked over HTTP', () => {
     assert.notEqual(first.body, second.body)
   })
 
-  it('serializes requests for one lock name, and replies 409 if configured so', async () => {
+  it('@Locked over HTTP serializes requests for one lock name, and replies 409 if told to', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)], controllers: [Orders] })
     const paid = fetch(`${running.url}/orders/7/pay`, {
       method: 'POST',

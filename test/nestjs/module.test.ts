@@ -47,7 +47,7 @@ describe('HoldfastModule', () => {
     ) {}
   }
 
-  it('provides its client to every module, by class, decorator and token', async () => {
+  it('HoldfastModule provides its client to every module, by class, decorator and token', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)], providers: [Shop] })
     const shop = running.app.get(Shop)
     assert.ok(shop.byClass instanceof Client)
@@ -58,7 +58,7 @@ describe('HoldfastModule', () => {
     assert.equal(await shop.byClass.getLock('order:1').isLocked(), false)
   })
 
-  it('provides several clients by name, and the one without a name by class', async () => {
+  it('HoldfastModule provides several clients by name, and the one without a name by class', async () => {
     @Injectable()
     class Depot {
       constructor(
@@ -84,7 +84,7 @@ describe('HoldfastModule', () => {
     })
   })
 
-  it('is visible only where it is imported if it is not global', async () => {
+  it('HoldfastModule is visible only where it is imported if it is not global', async () => {
     @Injectable()
     class Outside {
       @InjectHoldfast()
@@ -112,7 +112,7 @@ describe('HoldfastModule', () => {
     redis.disconnect()
   })
 
-  it('gets its options from a factory with dependencies, from a class, or from an existing provider', async () => {
+  it('HoldfastModule gets its options from a factory with dependencies, a class or a provider', async () => {
     @Injectable()
     class Settings implements HoldfastOptionsFactory {
       readonly redisUrl = server.url
@@ -139,7 +139,7 @@ describe('HoldfastModule', () => {
     }
   })
 
-  it('does not close an ioredis client that was passed to it', async () => {
+  it('HoldfastModule does not close an ioredis client that was passed to it', async () => {
     const redis = new Redis(server.url)
     {
       await using running = await startApp({ imports: [HoldfastModule.forRoot({ client: redis })], providers: [Shop] })
@@ -150,7 +150,7 @@ describe('HoldfastModule', () => {
     await redis.quit()
   })
 
-  it('fails at application start if an option cannot work or Redis is unreachable', async () => {
+  it('HoldfastModule fails at application start if an option cannot work or Redis is unreachable', async () => {
     const refused = (options: object) =>
       startApp({ imports: [HoldfastModule.forRootAsync({ useFactory: () => options as HoldfastOptions })] })
     await assert.rejects(refused({ url: server.url, drainMs: -1 }), ConfigError)
@@ -160,7 +160,7 @@ describe('HoldfastModule', () => {
     await assert.rejects(refused({ url: 'redis://127.0.0.1:1' }), /ECONNREFUSED/)
   })
 
-  it("logs losses, long waits and holds, warnings and ignored settings through the application's Logger", async () => {
+  it("HoldfastModule logs losses, long waits and holds, and warnings by the application's Logger", async () => {
     const logged: string[] = []
     const log =
       (level: string) =>
@@ -190,7 +190,7 @@ describe('HoldfastModule', () => {
     }
   })
 
-  it('also serves an application without HTTP', async () => {
+  it('HoldfastModule also serves an application without HTTP', async () => {
     const app = await NestFactory.createApplicationContext(
       { module: class {}, imports: [HoldfastModule.forRoot(server.url)] },
       { logger: false },
@@ -260,7 +260,7 @@ describe('shutdown', () => {
     }
   }
 
-  it('lets running requests keep and acquire locks, refuses new ones, and ends with the last', async () => {
+  it('shutdown lets running requests keep and acquire locks, refuses new ones, and ends with the last', async () => {
     const running = await start()
     const request = running.get('/held/1')
     await gates.entered.opened
@@ -279,7 +279,7 @@ describe('shutdown', () => {
     await assert.rejects(running.app.get(Client).getLock('order:1').lock(), { code: 'LOCK_CLIENT_CLOSED' })
   })
 
-  it('aborts work that is still running when the drain ends', async () => {
+  it('shutdown aborts work that is still running when the drain ends', async () => {
     const running = await start(50)
     const request = running.get('/stuck')
     await gates.entered.opened
@@ -288,7 +288,7 @@ describe('shutdown', () => {
     assert.equal(await server.admin.exists('stuck'), 0)
   })
 
-  it('rejects waiters when the drain ends', async () => {
+  it('shutdown rejects waiters when the drain ends', async () => {
     const running = await start(50)
     const other = await connect(server.url)
     const hold = await other.getLock('busy').lock()
@@ -300,7 +300,7 @@ describe('shutdown', () => {
     await other.close()
   })
 
-  it('drains work that did not come over HTTP', async () => {
+  it('shutdown drains work that did not come over HTTP', async () => {
     const running = await start()
     const job = running.app.get(Orders).held('job')
     await gates.entered.opened
@@ -328,7 +328,7 @@ describe('shutdown', () => {
     return child
   }
 
-  it('by app.close() lets the process end', async () => {
+  it('shutdown by app.close() lets the process end', async () => {
     await using child = await startProcess()
     child.send({ command: 'close' })
     child.endCommands()
@@ -336,7 +336,7 @@ describe('shutdown', () => {
     assert.equal(child.stderr, '')
   })
 
-  it('by SIGTERM lets the process end, with enableShutdownHooks()', async () => {
+  it('shutdown by SIGTERM lets the process end, with enableShutdownHooks()', async () => {
     await using child = await startProcess()
     process.kill(child.pid ?? 0, 'SIGTERM')
     assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
@@ -344,7 +344,7 @@ describe('shutdown', () => {
 })
 
 describe('HoldfastHealth', () => {
-  it('reports up with a latency, for each client by name', async () => {
+  it('HoldfastHealth reports up with a latency, for each client by name', async () => {
     await using running = await startApp({
       imports: [HoldfastModule.forRoot(server.url), HoldfastModule.forRoot({ name: 'stock', url: server.url })],
     })
@@ -358,7 +358,7 @@ describe('HoldfastHealth', () => {
     await assert.rejects(health.check(undefined, { timeoutMs: 0 }), ConfigError)
   })
 
-  it('reports down within its timeout when Redis is silent, and up again when it is back', async () => {
+  it('HoldfastHealth reports down within its timeout when Redis is silent, and up when it is back', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)] })
     const health = running.app.get(HoldfastHealth, { strict: false })
     server.freeze()
@@ -371,7 +371,7 @@ describe('HoldfastHealth', () => {
     await waitUntil(async () => (await health.check())['holdfast']?.status === 'up')
   })
 
-  it('reports down when the client is closed', async () => {
+  it('HoldfastHealth reports down when the client is closed', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)] })
     await running.app.get(Client).close()
     const down = await running.app.get(HoldfastHealth, { strict: false }).check()

@@ -28,7 +28,7 @@ function run(program: string, nodeArgs: readonly string[] = [], args: readonly s
 
 describe('the package', () => {
   for (const path of PATHS) {
-    it(`has one copy of holdfast${path}, by import and by require`, () => {
+    it(`the package has one copy of holdfast${path}, by import and by require`, () => {
       run(`
         const required = require('holdfast${path}')
         const imported = await import('holdfast${path}')
@@ -36,14 +36,14 @@ describe('the package', () => {
         for (const [name, value] of Object.entries(required)) assert.equal(imported[name], value, name)`)
     })
 
-    it(`has one file of holdfast${path} for import and require in Bun and in bundlers`, () => {
+    it(`the package has one file of holdfast${path} for import and require in Bun and in bundlers`, () => {
       for (const condition of ['bun', 'module']) {
         run(`assert.doesNotMatch(require.resolve('holdfast${path}'), /cjs/)`, ['-C', condition, ...TWO_COPIES])
       }
     })
 
     if (path === '/nestjs') continue // Nest 12 is ESM itself; with Nest 11 scripts/verify/consumers.mjs tries it
-    it(`has holdfast${path} as CommonJS for tools that cannot require ESM`, () => {
+    it(`the package has holdfast${path} as CommonJS for tools that cannot require ESM`, () => {
       run(
         `
         const required = require('holdfast${path}')
@@ -56,7 +56,7 @@ describe('the package', () => {
 })
 
 describe('two copies of the package in one process', () => {
-  it('recognize the errors of each other', () => {
+  it('two copies of the package recognize the errors of each other', () => {
     run(
       `
       const a = require('holdfast')
@@ -73,7 +73,7 @@ describe('two copies of the package in one process', () => {
     )
   })
 
-  it('refuse a multi-lock of locks of both, and say why', async () => {
+  it('two copies of the package refuse a multi-lock of locks of both, and say why', async () => {
     await using redis = await startRedis()
     run(
       `
@@ -90,7 +90,7 @@ describe('two copies of the package in one process', () => {
     )
   })
 
-  it('share the watchdog thread', async () => {
+  it('two copies of the package share the watchdog thread', async () => {
     await using redis = await startRedis()
     run(
       `

@@ -42,7 +42,7 @@ function read(path: string): string {
 describe('the links of a README on npm', () => {
   const example = { version: '1.2.3', repository: { url: 'git+https://github.com/some/one.git' } }
 
-  it('lead to the pages and the pictures of the published version', () => {
+  it('the links of a README lead to the pages and the pictures of the published version', () => {
     assert.equal(
       absoluteLinks('[a](docs/a.md#b) ![c\nd](docs/c.svg) <img src="d.png"> [e](LICENSE)', example),
       '[a](https://github.com/some/one/blob/v1.2.3/docs/a.md#b) ' +
@@ -52,13 +52,13 @@ describe('the links of a README on npm', () => {
     )
   })
 
-  it('stay as they are if they lead to a heading or elsewhere, and in code', () => {
+  it('the links of a README stay as they are if they lead to a heading or elsewhere, and in code', () => {
     for (const text of ['[a](#a)', '[a](https://a.example/b)', '[a](mailto:a@b.example)', '```ts\na[0](b)\n```\n']) {
       assert.equal(absoluteLinks(text, example), text)
     }
   })
 
-  it('are relative in the repository, lead to files, and become absolute and relative again', () => {
+  it('the links of a README are relative in the repository, and become absolute and relative again', () => {
     const text = read('README.md')
     const absolute = absoluteLinks(text, pkg)
     assert(!text.includes(repositoryOf(pkg)), 'README.md should link its own pages by relative links')
@@ -71,7 +71,7 @@ describe('the links of a README on npm', () => {
 })
 
 describe('docs/compatibility.md', () => {
-  it('names every version that npm run verify -- consumers tries', async () => {
+  it('docs/compatibility.md names every version that npm run verify -- consumers tries', async () => {
     const { CONSUMERS } = (await import(new URL('test/consumers/table.mjs', ROOT).href)) as {
       CONSUMERS: { tool: string; name: string }[]
     }
@@ -100,7 +100,7 @@ describe('the release workflow', () => {
   const commandsOf = ({ steps }: Job): string[] => steps.map(({ run, uses }) => run ?? uses ?? '')
   const publish = commandsOf(jobs.publish)
 
-  it('publishes with provenance, after the whole gate, and may do nothing else', () => {
+  it('the release workflow publishes with provenance, after the whole gate, and may do nothing else', () => {
     assert.deepEqual(permissions, {})
     assert.deepEqual(jobs.publish.permissions, { contents: 'read', 'id-token': 'write' })
     assert.deepEqual(publish.slice(-4), [
@@ -112,7 +112,7 @@ describe('the release workflow', () => {
     assert(publish.some((command) => command.includes('GITHUB_REF_NAME')))
   })
 
-  it('adds a bill of materials to the release, in a job that cannot publish', () => {
+  it('the release workflow adds a bill of materials to the release, in a job that cannot publish', () => {
     assert.equal(jobs.release.needs, 'publish')
     assert.deepEqual(jobs.release.permissions, { contents: 'write' })
     const command = commandsOf(jobs.release)
@@ -126,7 +126,7 @@ describe('the release workflow', () => {
     )
   })
 
-  it('pins each action to a commit', () => {
+  it('the release workflow pins each action to a commit', () => {
     const actions = Object.values(jobs).flatMap(({ steps }) => steps.flatMap(({ uses }) => uses ?? []))
     assert(actions.length > 0)
     for (const action of actions) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40}$/)
@@ -137,13 +137,13 @@ describe('the dependencies', () => {
   const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> }
   const locked = Object.entries(packages).filter(([path]) => path !== '')
 
-  it('are none, nor does the package run anything when it is installed', () => {
+  it('the package has no dependencies, nor does it run anything when it is installed', () => {
     assert.equal(pkg.dependencies, undefined)
     const scripts = Object.keys(pkg.scripts ?? {}).filter((name) => /install/.test(name)) // `prepare` runs in a clone only
     assert.deepEqual(scripts, [])
   })
 
-  it('of the development are locked by hash, come from the registry, and few run scripts when they are installed', () => {
+  it('development dependencies are locked by hash, from the registry, and few run scripts', () => {
     assert.deepEqual(
       locked.filter(([, { integrity = '' }]) => !integrity.startsWith('sha512-')).map(([path]) => path),
       [],

@@ -1,16 +1,17 @@
 /**
  * Random sequences of operations by several clients on semaphores and latches, on a real Redis and on a small model: each
  * result and each number must be what the model says, in whatever order callers are served, and nobody waits for something
- * available. To repeat a failure: PROPERTY_SEED=… with the number that it printed. For more sequences: PROPERTY_RUNS=20000
+ * available. To repeat a failure: PROPERTY_SEED=… with the number that it printed. More sequences, as nightly: PROPERTY_RUNS=20000
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { Client, CountDownLatch, Permit, PermitExpirableSemaphore, Semaphore } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { waitUntil } from '../support/wait-until.js'
 
-const { PROPERTY_RUNS: runs = '1000', PROPERTY_SEED: seed } = process.env
+const { PROPERTY_RUNS: runs = '300', PROPERTY_SEED: seed, TEST_FILE_LIMIT_MS: limit } = process.env
+const LIMIT_MS = Math.max(280_000, Number(limit ?? 0))
 const CLIENTS = 3
 const MOST_WAITERS = 3
 const ABORTED = new Error('aborted')
@@ -61,10 +62,10 @@ interface Play {
 }
 
 describe('counters agree with the model after every step of random sequences', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function agree(play: (clients: readonly Client[], name: string) => Play): Promise<string> {
-    const clients = await Promise.all(Array.from({ length: CLIENTS }, () => lab.connect()))
+    const clients = await Promise.all(Array.from({ length: CLIENTS }, () => fixture.connect()))
     let sequence = 0
     const property = fc.asyncProperty(steps, async (sequenceOfSteps) => {
       const { verbs, settle, end } = play(clients, `counter:${++sequence}`)
@@ -90,7 +91,7 @@ describe('counters agree with the model after every step of random sequences', (
   const sum = (waiters: readonly Waiter<unknown>[]): number => waiters.reduce((all, { many }) => all + many, 0)
   const isGranted = ({ outcome }: Waiter<unknown>): boolean => typeof outcome === 'object'
 
-  it('a semaphore', { timeout: 280_000 }, async (t) => {
+  it('a semaphore agrees with the model after every step of random sequences', { timeout: LIMIT_MS }, async (t) => {
     const play = (clients: readonly Client[], name: string): Play => {
       const by = ({ who }: Step): Semaphore => (clients[who] as Client).getSemaphore(name)
       let permits: number | undefined
@@ -194,8 +195,10 @@ describe('counters agree with the model after every step of random sequences', (
     t.diagnostic(await agree(play))
   })
 
-  it('a semaphore whose permits can expire', { timeout: 280_000 }, async (t) => {
-    const { admin } = lab.server
+  it('a semaphore whose permits can expire agrees with the model after every random step', {
+    timeout: LIMIT_MS,
+  }, async (t) => {
+    const { admin } = fixture.server
     const play = (clients: readonly Client[], name: string): Play => {
       const by = ({ who }: Step): PermitExpirableSemaphore => (clients[who] as Client).getPermitExpirableSemaphore(name)
       /** In all, held or not. */
@@ -316,7 +319,7 @@ describe('counters agree with the model after every step of random sequences', (
     t.diagnostic(await agree(play))
   })
 
-  it('a latch', { timeout: 280_000 }, async (t) => {
+  it('a latch agrees with the model after every step of random sequences', { timeout: LIMIT_MS }, async (t) => {
     const play = (clients: readonly Client[], name: string): Play => {
       const by = ({ who }: Step): CountDownLatch => (clients[who] as Client).getCountDownLatch(name)
       let count = 0

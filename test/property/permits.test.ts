@@ -1,15 +1,15 @@
 /**
  * Permits are conserved whichever process is killed at whatever moment: never more are held than there are, and in the end
- * none is missing. To repeat a failure: PROPERTY_SEED=…
+ * none is missing. To repeat a failure: PROPERTY_SEED=… More fleets, as nightly: PROPERTY_RUNS=20000
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-const { PROPERTY_SEED: seed } = process.env
+const { PROPERTY_RUNS: runs = '300', PROPERTY_SEED: seed } = process.env
 const TAKER = new URL('permit-taker.js', import.meta.url)
 
 interface Fleet {
@@ -31,11 +31,11 @@ const fleets: fc.Arbitrary<Fleet> = fc.record({
 })
 
 describe('permits that can expire', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function live({ permits, processes, tasks, kills }: Fleet): Promise<void> {
-    const { admin, url } = lab.server
-    const client = await lab.connect()
+    const { admin, url } = fixture.server
+    const client = await fixture.connect()
     const semaphore = client.getPermitExpirableSemaphore('permits')
     await semaphore.setPermits(permits)
     const start = async () => {
@@ -73,7 +73,7 @@ describe('permits that can expire', () => {
   it('permits are conserved while processes are killed at random', async (t) => {
     const property = fc.asyncProperty(fleets, live)
     const details = await fc.check(property, {
-      numRuns: 8,
+      numRuns: Math.ceil(Number(runs) / 100),
       seed: seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(seed),
       endOnFailure: true,
     })

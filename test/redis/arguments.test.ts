@@ -4,7 +4,7 @@ import { Cluster, Redis } from 'ioredis'
 import { createClient, createCluster, createSentinel } from 'redis'
 import { type Client, connect } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { renewed } from '../support/renewed.js'
 
 const BAD_DURATIONS: readonly unknown[] = [
@@ -26,12 +26,12 @@ const BAD_DURATIONS: readonly unknown[] = [
 ]
 
 describe('an invalid argument', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('is rejected with its name and value before any command is sent', async () => {
-    const client = await lab.connect()
+  it('an invalid argument is rejected with its name and value before any command is sent', async () => {
+    const client = await fixture.connect()
     const lock = client.getLock('a')
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       for (const value of [...BAD_DURATIONS, 0]) {
         const leaseTimeMs = value as number
         for (const call of [() => lock.lock({ leaseTimeMs }), () => lock.tryLock({ leaseTimeMs })]) {
@@ -60,8 +60,8 @@ describe('an invalid argument', () => {
     assert.equal(await lock.isLocked(), false)
   })
 
-  it('is not read from the prototype of the options', async () => {
-    const client = await lab.connect()
+  it('an invalid argument is not read from the prototype of the options', async () => {
+    const client = await fixture.connect()
     const options = Object.create({ leaseTimeMs: 1, label: 'of the prototype', nonsense: 1 }) as { waitTimeMs?: number }
     options.waitTimeMs = 100
     const hold = await client.getLock('a').lock(options)
@@ -71,23 +71,23 @@ describe('an invalid argument', () => {
     await assert.rejects(client.getLock('a').lock(null as unknown as object), { code: 'LOCK_CONFIG' })
   })
 
-  it('is rejected by connect before a connection is opened', async () => {
+  it('an invalid argument is rejected by connect before a connection is opened', async () => {
     for (const target of [
       '',
       'not a url',
       'http://127.0.0.1:6379',
       {},
-      { url: lab.server.url, client: {} },
+      { url: fixture.server.url, client: {} },
       { client: {} },
-      { url: lab.server.url, lockWatchdogTimeoutMs: 0 },
-      { url: lab.server.url, commandTimeoutMs: Number.NaN },
-      { url: lab.server.url, lockWatchdogTimeout: 30_000 },
+      { url: fixture.server.url, lockWatchdogTimeoutMs: 0 },
+      { url: fixture.server.url, commandTimeoutMs: Number.NaN },
+      { url: fixture.server.url, lockWatchdogTimeout: 30_000 },
     ]) {
       await assert.rejects(connect(target as string), { code: 'LOCK_CONFIG' })
     }
   })
 
-  it('does not show a password in the error of connect', async () => {
+  it('an invalid argument does not show a password in the error of connect', async () => {
     for (const url of ['redis//:hunter2@127.0.0.1', 'http://:hunter2@127.0.0.1:6379', 'redis://:hunter2@127.0.0.1:1']) {
       await assert.rejects(connect(url), (error: Error) => {
         assert(!JSON.stringify([error.message, String(error.cause), { ...error }]).includes('hunter2'))
@@ -96,58 +96,58 @@ describe('an invalid argument', () => {
     }
   })
 
-  it('may be a database that Redis does not have: nothing is locked in another one', async () => {
-    await assert.rejects(connect(`${lab.server.url}/99`), { message: /out of range/ })
-    const client = await connect(`${lab.server.url}/3`)
+  it('an invalid argument may be a database Redis does not have: nothing is locked in another one', async () => {
+    await assert.rejects(connect(`${fixture.server.url}/99`), { message: /out of range/ })
+    const client = await connect(`${fixture.server.url}/3`)
     const hold = await client.getLock('a').lock()
-    assert.match(await lab.server.admin.info('keyspace'), /db3:keys=1/)
+    assert.match(await fixture.server.admin.info('keyspace'), /db3:keys=1/)
     await hold.unlock()
     await client.close()
   })
 
-  it('may be a password that is invalid in a URL', async () => {
+  it('an invalid argument may be a password that is invalid in a URL', async () => {
     await assert.rejects(connect('redis://:100%@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url', message: /%25/ })
   })
 
-  it('may be a URL with parameters, which the Redis client would read as options, or whose database is not a number', async () => {
+  it('an invalid argument may be a URL with parameters, or whose database is not a number', async () => {
     for (const tail of ['?keyPrefix=app:', '/0?db=1', '#x', '/abc', '/1/2']) {
-      await assert.rejects(connect(lab.server.url + tail), { code: 'LOCK_CONFIG', path: 'url' })
+      await assert.rejects(connect(fixture.server.url + tail), { code: 'LOCK_CONFIG', path: 'url' })
     }
     await assert.rejects(connect('redis://a%2:0b@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url' })
   })
 
-  it('may be a server that accepts connections and never replies: connect gives up after 10 s', async () => {
-    lab.server.freeze()
+  it('a server that never replies makes connect give up after 10 s', async () => {
+    fixture.server.freeze()
     try {
-      await assert.rejects(connect(lab.server.url), { message: /no reply within 10000 ms/ })
+      await assert.rejects(connect(fixture.server.url), { message: /no reply within 10000 ms/ })
     } finally {
-      lab.server.thaw()
+      fixture.server.thaw()
     }
   })
 
-  it('may be a second argument with options, which would be ignored', async () => {
+  it('an invalid argument may be a second argument with options, which would be ignored', async () => {
     const inJavaScript = connect as (url: string, options?: unknown) => Promise<Client>
-    await assert.rejects(inJavaScript(lab.server.url, { lockWatchdogTimeoutMs: 5_000 }), {
+    await assert.rejects(inJavaScript(fixture.server.url, { lockWatchdogTimeoutMs: 5_000 }), {
       code: 'LOCK_CONFIG',
       path: 'connect',
       message: /connect\(\{ url, \.\.\.options \}\)/,
     })
-    for (const client of await Promise.all([lab.server.url].map(connect))) await client.close()
+    for (const client of await Promise.all([fixture.server.url].map(connect))) await client.close()
   })
 
-  it('may be an implicitReentry that is neither true nor false', async () => {
-    const options = { url: lab.server.url, implicitReentry: 'no' as unknown as boolean }
+  it('an invalid argument may be an implicitReentry that is neither true nor false', async () => {
+    const options = { url: fixture.server.url, implicitReentry: 'no' as unknown as boolean }
     await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'implicitReentry' })
   })
 
-  it('may be a client whose keyPrefix would rewrite keys but not channels', async () => {
-    const redis = new Redis(lab.server.url, { keyPrefix: 'app:', lazyConnect: true })
+  it('an invalid argument may be a client whose keyPrefix would rewrite keys but not channels', async () => {
+    const redis = new Redis(fixture.server.url, { keyPrefix: 'app:', lazyConnect: true })
     await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })
     redis.disconnect()
   })
 
-  it('may be a client that is not connected or was closed, for one server, Sentinel or a cluster', async () => {
-    const { url, port } = lab.server
+  it('an invalid argument may be a client that is not connected or closed, whatever the topology', async () => {
+    const { url, port } = fixture.server
     const sentinelRootNodes = [{ host: '127.0.0.1', port }]
     for (const client of [
       createClient({ url }),
@@ -163,15 +163,15 @@ describe('an invalid argument', () => {
     }
   })
 
-  it('may be a cluster client whose keyPrefix would move keys to other slots than their channels', async () => {
-    const cluster = new Cluster([lab.server.url], { lazyConnect: true, keyPrefix: 'app:' })
+  it('an invalid argument may be a cluster client whose keyPrefix moves keys to other slots', async () => {
+    const cluster = new Cluster([fixture.server.url], { lazyConnect: true, keyPrefix: 'app:' })
     await assert.rejects(connect({ client: cluster }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })
     cluster.disconnect()
   })
 })
 
 describe('a hostile name', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   const HOSTILE = [
     '__proto__',
@@ -191,24 +191,24 @@ describe('a hostile name', () => {
     'x'.repeat(1024 * 1024),
   ]
 
-  it('is a key like any other: held, renewed, waited for and released', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
-    const other = await lab.connect()
+  it('a hostile name is a key like any other: held, renewed, waited for and released', async () => {
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
+    const other = await fixture.connect()
     const holds = []
     for (const name of HOSTILE) {
       const hold = await client.getLock(name).lock()
       assert.deepEqual(await other.getLock(name).getHolders(), [{ holder: hold.holder, holdCount: 1 }])
       holds.push(hold)
     }
-    assert.equal((await lab.server.admin.keys('*')).length, HOSTILE.length)
+    assert.equal((await fixture.server.admin.keys('*')).length, HOSTILE.length)
     const waiting = HOSTILE.map((name) => other.getLock(name).lock())
     await renewed(holds, 1)
     for (const hold of holds) await hold.unlock()
     for (const hold of await Promise.all(waiting)) await hold.unlock()
   })
 
-  it('is rejected if two names would become one key, or no key', async () => {
-    const client = await lab.connect()
+  it('a hostile name is rejected if two names would become one key, or no key', async () => {
+    const client = await fixture.connect()
     for (const name of ['', 'a\ud800', 'a\udc00b', 'x'.repeat(1024 * 1024 + 1), '🔒'.repeat(300_000)]) {
       assert.throws(() => client.getLock(name), { code: 'LOCK_CONFIG', path: 'lock name' })
     }

@@ -4,14 +4,14 @@ import { describe, it } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type Client, getMultiLock, type Hold } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
 describe('a loop that starts its next round inside the previous one', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   /** Runs the rounds, and asserts that next to nothing of them stays in memory. */
   async function expectNothingKept(rounds: number, round: (startNext: () => void) => Promise<object>): Promise<void> {
@@ -29,7 +29,7 @@ describe('a loop that starts its next round inside the previous one', () => {
   }
 
   it('10 000 rounds started by a timer inside withLock() stay out of memory', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     await expectNothingKept(10_000, (startNext) =>
       client.getLock('a').withLock(async (hold) => {
         startNext()
@@ -39,7 +39,7 @@ describe('a loop that starts its next round inside the previous one', () => {
   })
 
   it('rounds that begin while the previous round still holds its lock stay out of memory', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     let rounds = 0
     await expectNothingKept(2_000, (startNext) =>
       client.getLock(`a${rounds++}`).withLock(async (hold) => {
@@ -51,7 +51,7 @@ describe('a loop that starts its next round inside the previous one', () => {
   })
 
   it('rounds that are scopes, alternating between two clients, stay out of memory', async () => {
-    const clients = [await lab.connect(), await lab.connect()]
+    const clients = [await fixture.connect(), await fixture.connect()]
     let rounds = 0
     await expectNothingKept(2_000, async (startNext) => {
       const client = clients[rounds++ % clients.length] as Client
@@ -65,7 +65,7 @@ describe('a loop that starts its next round inside the previous one', () => {
   })
 
   it('a round still re-enters what lasts: an outer hold and the scope around it', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const [lock, other] = [client.getLock('a'), client.getLock('b')]
     await client.runInScope(async () => {
       const outer = await lock.lock()
@@ -86,10 +86,10 @@ describe('a loop that starts its next round inside the previous one', () => {
 })
 
 describe('a client with implicitReentry: false', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a job of one task that runs in the call chain of another task waits for that task', async () => {
-    const client = await lab.connect({ implicitReentry: false })
+    const client = await fixture.connect({ implicitReentry: false })
     const lock = client.getLock('a')
     const jobs: (() => void)[] = []
     let isInFirst = false
@@ -119,7 +119,7 @@ describe('a client with implicitReentry: false', () => {
   })
 
   it('without implicit re-entry, every kind of lock re-enters by `within` only', async () => {
-    const client = await lab.connect({ implicitReentry: false })
+    const client = await fixture.connect({ implicitReentry: false })
     const cells = client.getReadWriteLock('cells')
     for (const lock of [client.getLock('a'), client.getFairLock('fair'), cells.writeLock()]) {
       await lock.withLock(async (hold) => {
@@ -137,7 +137,7 @@ describe('a client with implicitReentry: false', () => {
   })
 
   it('without implicit re-entry there is no self-deadlock check, no current owner and no scope', async () => {
-    const client = await lab.connect({ implicitReentry: false })
+    const client = await fixture.connect({ implicitReentry: false })
     const lock = client.getNonReentrantLock('a')
     await lock.withLock(async () => {
       assert.equal(await lock.tryLock(), null)
@@ -152,7 +152,7 @@ describe('a client with implicitReentry: false', () => {
   })
 
   it('disabling implicit re-entry does not affect other clients, even inside a multi-lock of both', async () => {
-    const [client, other] = [await lab.connect({ implicitReentry: false }), await lab.connect()]
+    const [client, other] = [await fixture.connect({ implicitReentry: false }), await fixture.connect()]
     const [explicit, implicit] = [client.getLock('a'), other.getLock('b')]
     await getMultiLock(explicit, implicit).withLock(async () => {
       assert.equal(await explicit.tryLock(), null)

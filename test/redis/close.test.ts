@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { connect } from '../../src/index.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { spawnChild } from '../support/processes/child.js'
 import { listening } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
@@ -12,22 +12,22 @@ const HOLDER = new URL('../support/processes/holder-process.js', import.meta.url
 
 for (const driver of drivers) {
   describe(`close(), through ${driver.name}`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
     it('close() aborts and releases holds, rejects waiters, and refuses new work', async () => {
-      const [client, other] = [await lab.connect(), await lab.connect()]
+      const [client, other] = [await fixture.connect(), await fixture.connect()]
       const askedAt = performance.now()
       const holds = await Promise.all(Array.from({ length: 1_000 }, (_, n) => client.getLock(`lock:${n}`).lock()))
       const takingMs = performance.now() - askedAt
       const foreign = await other.getLock('foreign').lock()
       const waiting = Array.from({ length: 500 }, () => settlesWithin(client.getLock('foreign').lock(), 30_000))
-      await listening(lab)
+      await listening(fixture)
 
       const startedAt = performance.now()
       await Promise.all([client.close(), client.close()])
       const closingMs = performance.now() - startedAt
       assert(closingMs < 1_000 + 4 * takingMs, `${closingMs} ms, after ${takingMs} ms for taking them`)
-      assert.deepEqual(await lab.server.admin.keys('*'), ['foreign'])
+      assert.deepEqual(await fixture.server.admin.keys('*'), ['foreign'])
       for (const outcome of await Promise.all(waiting)) {
         assert(outcome.status === 'rejected')
         assert.deepEqual([outcome.reason.code, outcome.reason.lockName], ['LOCK_CLIENT_CLOSED', 'foreign'])
@@ -42,7 +42,7 @@ for (const driver of drivers) {
     })
 
     it('close() lets holds finish within drainMs, re-entries included', async () => {
-      const client = await lab.connect()
+      const client = await fixture.connect()
       const steps: string[] = []
       const body = client.getLock('a').withLock(async (hold) => {
         await sleep(100)
@@ -61,7 +61,7 @@ for (const driver of drivers) {
     })
 
     it('the drain ends when drainMs is over or a later close() cuts it short', async () => {
-      const client = await lab.connect()
+      const client = await fixture.connect()
       const hold = await client.getLock('a').lock()
       const closed = client.close({ drainMs: 60_000 })
       await sleep(50)
@@ -69,11 +69,11 @@ for (const driver of drivers) {
       await client.close({ drainMs: 50 })
       await closed
       assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'closed' })
-      assert.equal(await lab.server.admin.exists('a'), 0)
+      assert.equal(await fixture.server.admin.exists('a'), 0)
     })
 
     it('a closed client refuses every call, and callers that keep retrying do not delay close()', async () => {
-      const [client, other] = [await lab.connect(), await lab.connect()]
+      const [client, other] = [await fixture.connect(), await fixture.connect()]
       const foreign = await other.getLock('a').lock()
       const lock = client.getLock('a')
       const calling = Array.from({ length: 10 }, async () => {
@@ -95,19 +95,19 @@ for (const driver of drivers) {
     })
 
     it('close() waits for a release that Redis could not perform at once', async () => {
-      const client = await lab.connect()
+      const client = await fixture.connect()
       const hold = await client.getLock('a').lock()
-      await lab.server.admin.replicaof('127.0.0.1', 1)
+      await fixture.server.admin.replicaof('127.0.0.1', 1)
       const unlocked = settlesWithin(hold.unlock(), 5_000)
       await sleep(20)
-      await lab.server.admin.replicaof('NO', 'ONE')
+      await fixture.server.admin.replicaof('NO', 'ONE')
       await client.close()
       await unlocked
-      assert.equal(await lab.server.admin.exists('a'), 0)
+      assert.equal(await fixture.server.admin.exists('a'), 0)
     })
 
     it('a grant that arrives while the client closes is released', async () => {
-      const client = await lab.connect()
+      const client = await fixture.connect()
       const taking = Array.from({ length: 20 }, (_, n) => settlesWithin(client.getLock(`lock:${n}`).tryLock(), 5_000))
       await client.close()
       for (const outcome of await Promise.all(taking)) {
@@ -116,29 +116,29 @@ for (const driver of drivers) {
           assert.throws(() => hold?.assertHeld(), { code: 'LOCK_LEASE_LOST' })
         } else assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
       }
-      assert.deepEqual(await lab.server.admin.keys('*'), [])
+      assert.deepEqual(await fixture.server.admin.keys('*'), [])
     })
 
     it('the end of an await using block closes the client', async () => {
-      const outer = await lab.connect()
+      const outer = await fixture.connect()
       {
         await using client = outer
         await client.getLock('a').lock()
       }
-      assert.equal(await lab.server.admin.exists('a'), 0)
+      assert.equal(await fixture.server.admin.exists('a'), 0)
     })
   })
 }
 
 describe('close()', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('close() closes the connections that Holdfast opened, and no others', async () => {
-    const own = new Redis(lab.server.url)
-    const ownNodeRedis = createClient({ url: lab.server.url })
+    const own = new Redis(fixture.server.url)
+    const ownNodeRedis = createClient({ url: fixture.server.url })
     await ownNodeRedis.connect()
     await own.ping()
-    lab.onEnd(() => {
+    fixture.onEnd(() => {
       own.disconnect()
       ownNodeRedis.destroy()
     })
@@ -156,56 +156,56 @@ describe('close()', () => {
   })
 
   it('close() does not wait long for an unreachable Redis', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const hold = await client.getLock('a').lock()
-    await lab.server.kill()
+    await fixture.server.kill()
     const startedAt = performance.now()
     await client.close()
     assert(performance.now() - startedAt < 2_500)
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'closed' })
-    await lab.server.restart()
+    await fixture.server.restart()
   })
 
   it('after close() the process exits by itself', async () => {
-    const child = spawnChild(HOLDER, [lab.server.url, 'close'])
+    const child = spawnChild(HOLDER, [fixture.server.url, 'close'])
     await child.nextMessage(({ at }) => at === 'closed')
     assert.deepEqual(await Promise.race([child.exit, sleep(1_000)]), { code: 0, signal: null })
   })
 
   it('after close() the process exits even if Redis is unreachable', async () => {
-    const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
+    const child = spawnChild(HOLDER, [fixture.server.url, 'hold'])
     await child.nextMessage(({ at }) => at === 'held')
-    await lab.server.kill()
+    await fixture.server.kill()
     process.kill(child.pid ?? 0, 'SIGUSR2')
     await child.nextMessage(({ at }) => at === 'closed')
     const exit = await Promise.race([child.exit, sleep(1_500)]) // ioredis itself would keep it for two seconds
-    await lab.server.restart()
+    await fixture.server.restart()
     assert.deepEqual(exit, { code: 0, signal: null })
   })
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     it(`${signal} closes the client: holds drain, the rest is released, and the signal ends the process`, async () => {
-      const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
+      const child = spawnChild(HOLDER, [fixture.server.url, 'hold'])
       await child.nextMessage(({ at }) => at === 'held')
       process.kill(child.pid ?? 0, signal)
       await child.nextMessage(({ at }) => at === 'aborted')
       assert.deepEqual(await child.exit, { code: null, signal })
-      assert.deepEqual(await lab.server.admin.keys('*'), [])
+      assert.deepEqual(await fixture.server.admin.keys('*'), [])
     })
   }
 
   it('with `before`, locks can still be taken until it has settled, and its error is a warning', async () => {
-    const child = spawnChild(HOLDER, [lab.server.url, 'finish'])
+    const child = spawnChild(HOLDER, [fixture.server.url, 'finish'])
     await child.nextMessage(({ at }) => at === 'held')
     process.kill(child.pid ?? 0, 'SIGTERM')
     await child.nextMessage(({ at }) => at === 'took another')
     assert.equal((await child.nextMessage(({ at }) => at === 'warned'))['message'], 'of before')
     assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
-    assert.deepEqual(await lab.server.admin.keys('*'), [])
+    assert.deepEqual(await fixture.server.admin.keys('*'), [])
   })
 
   it('a `before` that does not settle is cut off after drainMs, or by a second signal, and calls say why', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const hold = await client.getLock('b').lock()
     for (const [drainMs, signals, why] of [
       [
@@ -215,7 +215,7 @@ describe('close()', () => {
       ],
       ['60000', 2, /cannot be used for "b": the process received SIGTERM again/],
     ] as const) {
-      const child = spawnChild(HOLDER, [lab.server.url, 'hang', drainMs])
+      const child = spawnChild(HOLDER, [fixture.server.url, 'hang', drainMs])
       await child.nextMessage(({ at }) => at === 'held')
       process.kill(child.pid ?? 0, 'SIGTERM')
       await child.nextMessage(({ at }) => at === 'before')
@@ -226,23 +226,23 @@ describe('close()', () => {
       assert.equal(code, 'LOCK_CLIENT_CLOSED')
       assert.match(message, why)
       assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
-      assert.deepEqual(await lab.server.admin.keys('a'), [])
+      assert.deepEqual(await fixture.server.admin.keys('a'), [])
     }
     await hold.unlock()
   })
 
   it('a close beside another handler of the signal is a warning, and leaves the end of the process to that', async () => {
-    const child = spawnChild(HOLDER, [lab.server.url, 'beside', 'own handler'])
+    const child = spawnChild(HOLDER, [fixture.server.url, 'beside', 'own handler'])
     await child.nextMessage(({ at }) => at === 'held')
     process.kill(child.pid ?? 0, 'SIGTERM')
     await child.nextMessage(({ at }) => at === 'own handler')
     await child.nextMessage(({ at, code }) => at === 'warned' && code === 'CLOSED_BESIDE_HANDLER')
-    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await waitUntil(async () => (await fixture.server.admin.exists('a')) === 0)
     await child.stop()
   })
 
   it('a close beside another client that closes on signals is no warning', async () => {
-    const child = spawnChild(HOLDER, [lab.server.url, 'beside'])
+    const child = spawnChild(HOLDER, [fixture.server.url, 'beside'])
     await child.nextMessage(({ at }) => at === 'held')
     process.kill(child.pid ?? 0, 'SIGTERM')
     assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
@@ -251,7 +251,7 @@ describe('close()', () => {
   })
 
   it('closeOnSignals() refuses options that cannot work', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     for (const options of [{ drainMs: -1 }, { before: 'server' }, { server: {} }]) {
       assert.throws(() => client.closeOnSignals(options as never), { code: 'LOCK_CONFIG' })
     }
@@ -259,7 +259,7 @@ describe('close()', () => {
   })
 
   it('close() removes the handlers of closeOnSignals(), also of a call that comes later', async () => {
-    const clients = await Promise.all(Array.from({ length: 11 }, () => lab.connect()))
+    const clients = await Promise.all(Array.from({ length: 11 }, () => fixture.connect()))
     for (const client of clients) client.closeOnSignals()
     assert.equal(process.listenerCount('SIGTERM'), 1)
     for (const client of clients) await client.close()
@@ -268,9 +268,9 @@ describe('close()', () => {
   })
 
   it('the locks of a killed process stay held until their lease ends', async () => {
-    const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
+    const child = spawnChild(HOLDER, [fixture.server.url, 'hold'])
     await child.nextMessage(({ at }) => at === 'held')
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const waiting = client.getLock('a').lock()
     const leftMs = await client.getLock('a').remainingLeaseMs()
     const killedAt = performance.now()
@@ -279,6 +279,6 @@ describe('close()', () => {
     const waitedMs = performance.now() - killedAt
     assert(waitedMs < leftMs + 1_000, `taken ${waitedMs} ms after the kill, with ${leftMs} ms of the lease left`)
     await hold.unlock()
-    await waitUntil(async () => (await lab.server.admin.keys('*')).length === 0)
+    await waitUntil(async () => (await fixture.server.admin.keys('*')).length === 0)
   })
 })

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import { type Client, type ConnectOptions, connect, type RedissonConfig } from '../../src/index.js'
+import { setUpFixture } from '../support/fixture.js'
 import { recordMessages } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { timersLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from '../support/servers/tls.js'
@@ -32,13 +32,13 @@ async function refusal(target: ConnectOptions): Promise<Error> {
 }
 
 describe('connect, with a configuration of one server,', () => {
-  const lab = setUpLab(undefined, ['--user', 'orders', 'on', '>hunter2', '~*', '&*', '+@all'])
+  const fixture = setUpFixture(undefined, ['--user', 'orders', 'on', '>hunter2', '~*', '&*', '+@all'])
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-config-'))
   after(() => rmSync(dir, { recursive: true }))
 
   async function open(options: ConnectOptions): Promise<Client> {
     const client = await connect(options)
-    lab.onEnd(() => client.close())
+    fixture.onEnd(() => client.close())
     return client
   }
 
@@ -49,14 +49,14 @@ describe('connect, with a configuration of one server,', () => {
   }
 
   const single = (server: object = {}, top: object = {}): RedissonConfig => ({
-    singleServerConfig: { address: lab.server.url, ...server },
+    singleServerConfig: { address: fixture.server.url, ...server },
     ...top,
   })
 
   it('a configuration file sets user, password, database and client name', async () => {
     const config = file(`
 singleServerConfig:
-  address: "${lab.server.url}"
+  address: "${fixture.server.url}"
   username: orders
   password: "\${SECRET:-hunter2}"
   database: 3
@@ -69,11 +69,11 @@ lockWatchdogTimeout: 12000
     const warnings: (Error & { code?: string; keys?: readonly { path: string }[] })[] = []
     client.on('warning', (warning) => warnings.push(warning))
     const hold = await client.getLock('a').lock()
-    const list = String(await lab.server.admin.client('LIST'))
+    const list = String(await fixture.server.admin.client('LIST'))
     assert.match(list, new RegExp(`name=${CLIENT_NAME} .*db=3 .*user=orders`))
-    await lab.server.admin.select(3)
-    const ttl = await lab.server.admin.pttl('a')
-    await lab.server.admin.select(0)
+    await fixture.server.admin.select(3)
+    const ttl = await fixture.server.admin.pttl('a')
+    await fixture.server.admin.select(0)
     assert(ttl > 10_000 && ttl <= 12_000, String(ttl))
     await hold.unlock()
     assert.deepEqual(
@@ -86,7 +86,7 @@ lockWatchdogTimeout: 12000
     const config = single({}, { lockWatchdogTimeout: 12_000 })
     const client = await open({ config, lockWatchdogTimeoutMs: 20_000, commandTimeoutMs: undefined })
     await client.getLock('a').withLock(async () => {
-      assert((await lab.server.admin.pttl('a')) > 12_000)
+      assert((await fixture.server.admin.pttl('a')) > 12_000)
     })
   })
 
@@ -95,30 +95,30 @@ lockWatchdogTimeout: 12000
     const client = await open({ config: single({}, { nameMapper }) })
     const lock = client.getLock('a')
     const hold = await lock.lock()
-    assert.deepEqual(await lab.server.admin.keys('*'), ['app:a'])
+    assert.deepEqual(await fixture.server.admin.keys('*'), ['app:a'])
     assert.equal(hold.lockName, 'a')
     const waiting = client.getLock('a').lock()
-    await waitUntil(async () => (await lab.server.admin.exists('holdfast_turn_queue:{app:a}')) === 1)
+    await waitUntil(async () => (await fixture.server.admin.exists('holdfast_turn_queue:{app:a}')) === 1)
     await hold.unlock()
     const next = await waiting
     const holder = await next.handOver()
     const adopted = await client.adopt(next.lockName, holder)
-    const messages = await recordMessages(lab)
+    const messages = await recordMessages(fixture)
     await adopted.unlock()
     assert.deepEqual(await messages(), [['redisson_lock__channel:{app:a}', '0']])
     await client
       .getReadWriteLock('b')
       .readLock()
       .withLock(async () => {
-        assert((await lab.server.admin.keys('*')).every((key) => /^(app:b|\{app:b\}:|holdfast_client:)/.test(key)))
+        assert((await fixture.server.admin.keys('*')).every((key) => /^(app:b|\{app:b\}:|holdfast_client:)/.test(key)))
       })
     await client.getSemaphore('c').trySetPermits(1)
-    assert.equal(await lab.server.admin.get('app:c'), '1')
+    assert.equal(await fixture.server.admin.get('app:c'), '1')
     // A nested call for the same name has the same owner.
     await client.getLock('d').withLock(async () => {
-      await client.getLock('d').withLock(async () => assert.deepEqual(await lab.server.admin.hvals('app:d'), ['2']))
+      await client.getLock('d').withLock(async () => assert.deepEqual(await fixture.server.admin.hvals('app:d'), ['2']))
     })
-    await lab.server.admin.flushall()
+    await fixture.server.admin.flushall()
   })
 
   it('a URL of a Unix socket is used, with user and password, also by the watchdog thread', async () => {
@@ -158,7 +158,7 @@ lockWatchdogTimeout: 12000
     const hold = await client.getFairLock('a').lock()
     const waiting = client.getFairLock('a').lock()
     const deadlines = await waitUntil(async () => {
-      const entries = await lab.server.admin.zrange('redisson_lock_timeout:{a}', '0', '-1', 'WITHSCORES')
+      const entries = await fixture.server.admin.zrange('redisson_lock_timeout:{a}', '0', '-1', 'WITHSCORES')
       return entries.length > 0 && entries
     })
     // The lease of the holder is added to it.
@@ -180,24 +180,24 @@ lockWatchdogTimeout: 12000
     })
     const hold = await client.getLock('a').lock()
     const waiting = client.getLock('a').lock()
-    await listening(lab)
-    assert.deepEqual(mapped, Array(2).fill(`127.0.0.1:${lab.server.port}`))
+    await listening(fixture)
+    assert.deepEqual(mapped, Array(2).fill(`127.0.0.1:${fixture.server.port}`))
 
     password = 'rotated'
-    await lab.server.admin.call('ACL', 'SETUSER', 'orders', 'resetpass', '>rotated')
-    await lab.server.admin.call('CLIENT', 'KILL', 'USER', 'orders')
+    await fixture.server.admin.call('ACL', 'SETUSER', 'orders', 'resetpass', '>rotated')
+    await fixture.server.admin.call('CLIENT', 'KILL', 'USER', 'orders')
     await hold.unlock()
     await (await waiting).unlock()
-    await lab.server.admin.call('ACL', 'SETUSER', 'orders', 'resetpass', '>hunter2')
+    await fixture.server.admin.call('ACL', 'SETUSER', 'orders', 'resetpass', '>hunter2')
     assert(mapped.length >= 3)
   })
 
   it('with lazyInitialization the first command connects', async () => {
     const proxyless = single({}, { lazyInitialization: true })
-    await lab.server.kill()
+    await fixture.server.kill()
     const client = await open({ config: proxyless })
-    await lab.server.restart()
-    await client.getLock('a').withLock(async () => assert.deepEqual(await lab.server.admin.keys('*'), ['a']))
+    await fixture.server.restart()
+    await client.getLock('a').withLock(async () => assert.deepEqual(await fixture.server.admin.keys('*'), ['a']))
   })
 
   it('connect fails soon, without secrets, if Redis refuses it or cannot be reached', async () => {
@@ -210,15 +210,15 @@ lockWatchdogTimeout: 12000
     const nobody = { singleServerConfig: { address: 'redis://:hunter2@127.0.0.1:1' } }
     assert.match((await refusal({ config: nobody })).message, /ECONNREFUSED/)
     assert.match((await refusal({ config: single({ database: 99 }) })).message, /out of range/)
-    lab.server.freeze()
+    fixture.server.freeze()
     try {
       assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no reply within 300 ms/)
     } finally {
-      lab.server.thaw()
+      fixture.server.thaw()
     }
   })
 
-  describe('or without any,', () => {
+  describe('connect, with a configuration or without any,', () => {
     const { HOLDFAST_CONFIG, REDIS_URL } = process.env
     afterEach(() => {
       for (const [name, value] of Object.entries({ HOLDFAST_CONFIG, REDIS_URL })) {
@@ -228,17 +228,19 @@ lockWatchdogTimeout: 12000
     })
 
     it('connect without arguments uses HOLDFAST_CONFIG, or else REDIS_URL', async () => {
-      process.env['HOLDFAST_CONFIG'] = file(`singleServerConfig: {address: "${lab.server.url}", database: 4}`)
+      process.env['HOLDFAST_CONFIG'] = file(`singleServerConfig: {address: "${fixture.server.url}", database: 4}`)
       process.env['REDIS_URL'] = 'redis://127.0.0.1:1'
       const first = await connect()
-      await first.getLock('a').withLock(async () => assert.match(await lab.server.admin.info('keyspace'), /db4:keys=1/))
+      await first
+        .getLock('a')
+        .withLock(async () => assert.match(await fixture.server.admin.info('keyspace'), /db4:keys=1/))
       await first.close()
       delete process.env['HOLDFAST_CONFIG']
-      process.env['REDIS_URL'] = `${lab.server.url}/5`
+      process.env['REDIS_URL'] = `${fixture.server.url}/5`
       const second = await connect()
       await second
         .getLock('a')
-        .withLock(async () => assert.match(await lab.server.admin.info('keyspace'), /db5:keys=1/))
+        .withLock(async () => assert.match(await fixture.server.admin.info('keyspace'), /db5:keys=1/))
       await second.close()
     })
   })

@@ -1,13 +1,13 @@
 /** What contract.test.ts leaves out: the plain lock through the other ways to reach Redis, and every kind in several processes. */
 import { describe } from 'node:test'
 import { contract, contractOfProcesses } from '../contract/locks.js'
+import { type Driver, drivers, type SetUp, setUpFixture, watchWholeProcess } from '../support/fixture.js'
 import { type Kind, kinds } from '../support/kinds.js'
-import { type Driver, drivers, type SetUp, setUpLab, watchWholeProcess } from '../support/lab.js'
 
 const through =
   (driver: Driver): SetUp =>
   (options) =>
-    setUpLab(driver, [], { ...options, isBesideOthers: true })
+    setUpFixture(driver, [], { ...options, isBesideOthers: true })
 
 describe('every kind of lock', { concurrency: 5 }, () => {
   watchWholeProcess()

@@ -2,23 +2,23 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { latchContract } from '../contract/count-down-latch.js'
 import { countCommands } from '../support/command-stats.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { listening } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
-  describe(`a count-down latch, through ${driver.name}`, () => latchContract(() => setUpLab(driver)))
+  describe(`a count-down latch, through ${driver.name}`, () => latchContract(() => setUpFixture(driver)))
 }
 
 describe('a count-down latch', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('invalid arguments are refused by name and value, and nothing is sent', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const latch = client.getCountDownLatch('a')
     const refusal = (path: string) => ({ code: 'LOCK_CONFIG', path, lockName: 'a' })
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       for (const value of [Number.NaN, 1.5, 0, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, undefined, {}, 1n]) {
         await assert.rejects(latch.trySetCount(value as number), refusal('count'))
       }
@@ -38,14 +38,14 @@ describe('a count-down latch', () => {
   })
 
   it('a thousand waiters of a latch are notified at the cost of one', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const latch = client.getCountDownLatch('a')
     await other.getCountDownLatch('a').trySetCount(1)
-    await repliesForgotten(lab)
+    await repliesForgotten(fixture)
     let released = 0
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       const waiting = Array.from({ length: 1_000 }, () => latch.await().then(() => released++))
-      await listening(lab)
+      await listening(fixture)
       await sleep(50)
       assert.equal(released, 0)
       await other.getCountDownLatch('a').countDown()
@@ -53,7 +53,7 @@ describe('a count-down latch', () => {
       await new Promise((resolve) => setImmediate(resolve))
       assert.equal(released, 1_000, 'all in one turn')
       await Promise.all(waiting)
-      await listening(lab, 0)
+      await listening(fixture, 0)
     })
     assert.equal(count.calls['subscribe'], 1)
     assert.equal(count.calls['unsubscribe'], 1)
@@ -61,31 +61,31 @@ describe('a count-down latch', () => {
   })
 
   it('a latch opens for a waiter that joins while others leave, and is closed for one that joins after a new count', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const [latch, theirs] = [client.getCountDownLatch('a'), other.getCountDownLatch('a')]
     for (let round = 0; round < 30; round++) {
       assert.equal(await theirs.trySetCount(1), true)
       const first = latch.await()
-      await listening(lab)
+      await listening(fixture)
       const [second] = [latch.await({ waitTimeMs: 10_000 }), await theirs.countDown()]
       const third = latch.await()
       assert.deepEqual(await Promise.all([first, second, third]), [true, true, true])
       assert.equal(await theirs.trySetCount(1), true)
       assert.equal(await latch.await({ waitTimeMs: round % 2 }), false)
       assert.equal(await theirs.delete(), true)
-      await listening(lab, 0)
+      await listening(fixture, 0)
     }
   })
 
   it('a caller that comes after the latch was closed never sees it open, however late an earlier reply arrives', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
-    const other = (await lab.connect()).getCountDownLatch('a')
+    const { client, proxy } = await fixture.connectThroughProxy()
+    const other = (await fixture.connect()).getCountDownLatch('a')
     const latch = client.getCountDownLatch('a')
     await latch.getCount() // connected, and Redis knows the script
     proxy.holdReplies()
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       const early = latch.await()
-      await waitUntil(async () => /cmdstat_get:calls/.test(await lab.server.admin.info('commandstats')))
+      await waitUntil(async () => /cmdstat_get:calls/.test(await fixture.server.admin.info('commandstats')))
       assert.equal(await other.trySetCount(1), true)
       const late = latch.await({ waitTimeMs: 500 })
       await sleep(20)
@@ -98,7 +98,7 @@ describe('a count-down latch', () => {
   })
 
   it('a long wait is reported for each waiter of a latch', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const latch = client.getCountDownLatch('a')
     await latch.trySetCount(1)
     const waits: unknown[] = []
@@ -114,8 +114,8 @@ describe('a count-down latch', () => {
   })
 
   it('data of another type under the name of a latch is left alone, and waiters get the error', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('a')
-    await lab.server.admin.lpush('a', 'my data')
+    const latch = (await fixture.connect()).getCountDownLatch('a')
+    await fixture.server.admin.lpush('a', 'my data')
     for (const call of [
       () => latch.await(),
       () => latch.await({ waitTimeMs: 0 }),
@@ -125,6 +125,6 @@ describe('a count-down latch', () => {
       await assert.rejects(call, { message: /WRONGTYPE/ })
     }
     assert.equal(await latch.trySetCount(1), false)
-    assert.equal(await lab.server.admin.lpop('a'), 'my data')
+    assert.equal(await fixture.server.admin.lpop('a'), 'my data')
   })
 })

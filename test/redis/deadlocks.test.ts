@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../src/index.js'
 import { SeededRandom } from '../../src/testing/seeded-random.js'
 import { fairDeadlines, fairQueue } from '../../src/wire/keys.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** Long enough for a busy machine: it ends as soon as all clients have replied. */
@@ -14,9 +14,9 @@ const asked = { inspection: true }
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f:41'
 
 describe('deadlocks among clients', () => {
-  const lab = setUpLab(undefined, [])
+  const fixture = setUpFixture(undefined, [])
   before(async () => {
-    await lab.server.admin.call('ACL', 'SETUSER', 'default', 'allcommands', 'allkeys', 'allchannels')
+    await fixture.server.admin.call('ACL', 'SETUSER', 'default', 'allcommands', 'allkeys', 'allchannels')
   })
 
   /** Takes locks one inside the other. @returns once the first is held; `done` when all is over */
@@ -42,10 +42,10 @@ describe('deadlocks among clients', () => {
   }
 
   for (const kind of ['getLock', 'getFairLock'] as const) {
-    it(`of two call chains that cross with ${kind} are named, with when they end, and are gone with one of the waits`, async () => {
-      const observer = await lab.connect(asked)
+    it(`a deadlock of two call chains that cross with ${kind} is named, and gone with one wait`, async () => {
+      const observer = await fixture.connect(asked)
       const stop = new AbortController()
-      const [one, other] = [await lab.connect(asked), await lab.connect(asked)]
+      const [one, other] = [await fixture.connect(asked), await fixture.connect(asked)]
       const ab = await nested(one, ['a', 'b'], kind, stop.signal)
       const ba = await nested(other, ['b', 'a'], kind, stop.signal)
       assert.deepEqual(await observer.fleet.deadlocks({ timeoutMs }), { cycles: [], suspected: [] })
@@ -72,13 +72,13 @@ describe('deadlocks among clients', () => {
     })
   }
 
-  it('are named as the program names the locks, as in lists, if a nameMapper gives their keys other names', async () => {
+  it('deadlocks are named as the program names the locks, also with a nameMapper', async () => {
     const nameMapper = { map: (name: string) => `app:${name}`, unmap: (key: string) => key.slice('app:'.length) }
     const options = { ...asked, nameMapper }
-    const observer = await lab.connect(options)
+    const observer = await fixture.connect(options)
     const stop = new AbortController()
-    const ab = await nested(await lab.connect(options), ['a', 'b'], 'getLock', stop.signal)
-    const ba = await nested(await lab.connect(options), ['b', 'a'], 'getLock', stop.signal)
+    const ab = await nested(await fixture.connect(options), ['a', 'b'], 'getLock', stop.signal)
+    const ba = await nested(await fixture.connect(options), ['b', 'a'], 'getLock', stop.signal)
     ab.enter()
     ba.enter()
     const found = await waitUntil(async () => (await observer.fleet.deadlocks({ timeoutMs })).cycles[0], {
@@ -94,19 +94,19 @@ describe('deadlocks among clients', () => {
     await Promise.all([ab.done, ba.done])
   })
 
-  it('include a thread of Java that is in the queue of a fair lock', async () => {
-    const { admin } = lab.server
-    const observer = await lab.connect(asked)
+  it('deadlocks include a thread of Java that is in the queue of a fair lock', async () => {
+    const { admin } = fixture.server
+    const observer = await fixture.connect(asked)
     const stop = new AbortController()
     await admin.multi().hset('java', JAVA, 1).pexpire('java', 60_000).exec()
-    const node = await nested(await lab.connect(asked), ['fair', 'java'], 'getFairLock', stop.signal)
+    const node = await nested(await fixture.connect(asked), ['fair', 'java'], 'getFairLock', stop.signal)
     await admin
       .multi()
       .rpush(fairQueue('fair'), JAVA)
       .zadd(fairDeadlines('fair'), Date.now() + 60_000, JAVA)
       .exec()
     const listener = admin.duplicate()
-    lab.onEnd(() => listener.disconnect())
+    fixture.onEnd(() => listener.disconnect())
     await listener.subscribe(`redisson_lock__channel:{fair}:${JAVA}`)
     node.enter()
     const found = await waitUntil(
@@ -123,8 +123,8 @@ describe('deadlocks among clients', () => {
     await admin.del('java', fairQueue('fair'), fairDeadlines('fair'))
   })
 
-  it('are never reported where all locks are taken in one order, however often it is looked', async () => {
-    const observer = await lab.connect(asked)
+  it('deadlocks are never reported where all locks are taken in one order, however often one looks', async () => {
+    const observer = await fixture.connect(asked)
     const random = new SeededRandom(3)
     const names = ['a', 'b', 'c', 'd']
     let isOver = false
@@ -137,7 +137,7 @@ describe('deadlocks among clients', () => {
         if (next + 1 < names.length && random.fraction() < 0.7) await inOrder(client, next + 1)
       })
     }
-    const clients = await Promise.all(Array.from({ length: 4 }, async () => await lab.connect(asked)))
+    const clients = await Promise.all(Array.from({ length: 4 }, async () => await fixture.connect(asked)))
     const tasks = clients.flatMap((client) => [client, client])
     const work = tasks.map(async (client) => {
       while (!isOver) await inOrder(client, 0)

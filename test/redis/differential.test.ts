@@ -19,7 +19,7 @@ describe('the Redis in memory', { skip: IS_BEFORE_7 && 'error texts and expiries
   })
   after(() => server?.stop())
 
-  it(`replies, stores and publishes what a real one does, in ${CALLS} random calls from seed ${SEED}`, async (t) => {
+  it(`the Redis in memory acts as a real one in ${CALLS} random calls from seed ${SEED}`, async (t) => {
     const { byScript, undecided, messages } = await new Differential(server, SEED).run(CALLS)
     const fewest = Math.min(...SCRIPTS.map(({ name }) => byScript.get(name) ?? 0))
     t.diagnostic(`each script at least ${fewest} times, ${messages} messages, ${undecided} undecided by time`)

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Client, LockOptions } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 setFlagsFromString('--expose-gc')
@@ -15,23 +15,23 @@ async function takeAndForget(client: Client, name: string, options: LockOptions 
 }
 
 describe('a hold that is dropped without unlock()', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   /** The warnings of the process until the test ends. */
   function warningsOfProcess(): Error[] {
     const warnings: Error[] = []
     const onWarning = (warning: Error): unknown => warnings.push(warning)
     process.on('warning', onWarning)
-    lab.onEnd(() => process.off('warning', onWarning))
+    fixture.onEnd(() => process.off('warning', onWarning))
     return warnings
   }
 
-  it('is reported with its label and where it was taken', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is reported with its label and where it was taken', async () => {
+    const client = await fixture.connect()
     const unheard = warningsOfProcess()
     const warnings: (Error & { code?: string })[] = []
     client.on('warning', (warning) => warnings.push(warning))
-    await sleep(40) // holds that follow each other more quickly are not watched
+    await sleep(120) // holds that follow each other more quickly are not watched
     await takeAndForget(client, 'a', { label: 'refund' })
     await waitUntil(() => {
       collectGarbage()
@@ -50,11 +50,11 @@ describe('a hold that is dropped without unlock()', () => {
     [{ leaseTimeMs: 60_000 }, /s ago and nobody else gets it until its lease ends, in 5\d\.\ds\. Use/],
     [{ maxHoldMs: 600_000 }, /s ago and nobody else gets it until maxHoldMs ends, in 9m \d+s\. Use/],
   ] as const) {
-    it(`is reported with its end if it has one: ${Object.keys(options)}`, async () => {
-      const client = await lab.connect()
+    it(`a dropped hold is reported with its end if it has one: ${Object.keys(options)}`, async () => {
+      const client = await fixture.connect()
       const warnings: string[] = []
       client.on('warning', ({ message }) => warnings.push(message))
-      await sleep(40)
+      await sleep(120)
       await takeAndForget(client, 'a', options)
       await waitUntil(() => {
         collectGarbage()
@@ -65,10 +65,10 @@ describe('a hold that is dropped without unlock()', () => {
     })
   }
 
-  it('is a warning of the process if nobody listens', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is a warning of the process if nobody listens', async () => {
+    const client = await fixture.connect()
     const warnings = warningsOfProcess()
-    await sleep(40)
+    await sleep(120)
     await takeAndForget(client, 'b')
     await waitUntil(() => {
       collectGarbage()
@@ -76,10 +76,10 @@ describe('a hold that is dropped without unlock()', () => {
     })
   })
 
-  it('is watched unless another one was a moment before, because that costs more than the lock', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is watched unless another was a moment before, as that costs more than the lock', async () => {
+    const client = await fixture.connect()
     for (let isQuick = false; !isQuick; ) {
-      await sleep(40)
+      await sleep(120)
       const startedAt = performance.now()
       const holds = [await client.getLock('a').lock(), await client.getLock('b').lock()]
       isQuick = performance.now() - startedAt < 20
@@ -89,8 +89,8 @@ describe('a hold that is dropped without unlock()', () => {
     }
   })
 
-  it('is the object that `lost` has, even if it is lost before the program gets it', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is the object in `lost`, even if it is lost before the program gets it', async () => {
+    const client = await fixture.connect()
     const lost: unknown[] = []
     client.on('lost', ({ hold }) => lost.push(hold))
     const lock = client.getLock('a')
@@ -105,12 +105,12 @@ describe('a hold that is dropped without unlock()', () => {
     assert(lost.every((hold, index) => hold === held[index]))
   })
 
-  it('is not reported if it was released, handed over, lost, or is still in use', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is not reported if it was released, handed over, lost, or is still in use', async () => {
+    const client = await fixture.connect()
     const warnings: Error[] = []
     client.on('warning', (warning) => warnings.push(warning))
     const take = async (name: string) => {
-      await sleep(40)
+      await sleep(120)
       return await client.getLock(name).lock()
     }
     await (async () => {
@@ -128,11 +128,11 @@ describe('a hold that is dropped without unlock()', () => {
     await kept.unlock()
   })
 
-  it('is not reported in a scope, which has it until its unlock()', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is not reported in a scope, which has it until its unlock()', async () => {
+    const client = await fixture.connect()
     const warnings: Error[] = []
     client.on('warning', (warning) => warnings.push(warning))
-    await sleep(40)
+    await sleep(120)
     await client.runInScope(async () => {
       await takeAndForget(client, 'a')
       for (let round = 0; round < 10; round++) {
@@ -144,11 +144,11 @@ describe('a hold that is dropped without unlock()', () => {
     assert.deepEqual(warnings, [])
   })
 
-  it('is the object of its events, as long as the program has it', async () => {
-    const client = await lab.connect()
+  it('a dropped hold is the object of its events, as long as the program has it', async () => {
+    const client = await fixture.connect()
     const losses: unknown[] = []
     client.on('lost', ({ hold }) => losses.push(hold))
-    await sleep(40)
+    await sleep(120)
     const hold = await client.getLock('a').lock()
     await client.getLock('a').forceUnlock()
     assert.equal(losses[0], hold)
@@ -156,10 +156,10 @@ describe('a hold that is dropped without unlock()', () => {
 })
 
 describe('lock.unlock() outside a scope', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('says that the lock stays held by this client, and since when', async () => {
-    const client = await lab.connect()
+  it('lock.unlock() outside a scope says that this client still holds the lock, and since when', async () => {
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     const hold = await lock.lock({ label: 'refund' })
     const held = /stays held by this client, taken [\d.]+ s ago, label "refund"/

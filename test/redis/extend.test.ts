@@ -4,15 +4,15 @@ import { describe, it } from 'node:test'
 import { lockOfKind } from '../../src/client.js'
 import { getMultiLock, getRedLock } from '../../src/index.js'
 import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { sleep } from '../support/wait-until.js'
 
 describe('hold.extend()', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^(semaphore|redisson_lock_token:)/ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^(semaphore|redisson_lock_token:)/ })
 
   for (const id of NAMED_KIND_IDS) {
-    it(`lets a hold of a ${KINDS[id].title} outlast its first lease, by the extension exactly`, async () => {
-      const lock = lockOfKind(await lab.connect(), id, 'a')
+    it(`hold.extend() lets a hold of a ${KINDS[id].title} outlast its lease by the extension exactly`, async () => {
+      const lock = lockOfKind(await fixture.connect(), id, 'a')
       const hold = await lock.lock({ leaseTimeMs: 500 })
       await hold.extend(30_000)
       const leftMs = hold.remainingMs()
@@ -25,8 +25,8 @@ describe('hold.extend()', () => {
     })
   }
 
-  it('never shortens a lease', async () => {
-    const lock = (await lab.connect()).getLock('a')
+  it('hold.extend() never shortens a lease', async () => {
+    const lock = (await fixture.connect()).getLock('a')
     const hold = await lock.lock({ leaseTimeMs: 30_000 })
     await hold.extend(50)
     await sleep(100)
@@ -35,8 +35,8 @@ describe('hold.extend()', () => {
     await hold.unlock()
   })
 
-  it('does not put off maxHoldMs, which counts from the grant', async () => {
-    const lock = (await lab.connect()).getLock('a')
+  it('hold.extend() does not put off maxHoldMs, which counts from the grant', async () => {
+    const lock = (await fixture.connect()).getLock('a')
     const hold = await lock.lock({ leaseTimeMs: 5_000, maxHoldMs: 300 })
     await sleep(150)
     await hold.extend(60_000)
@@ -47,8 +47,8 @@ describe('hold.extend()', () => {
     await (await lock.lock({ waitTimeMs: 10_000 })).unlock()
   })
 
-  it('extends permits, and every part of a multi-lock and of a red lock', async () => {
-    const client = await lab.connect()
+  it('hold.extend() extends permits, and every part of a multi-lock and of a red lock', async () => {
+    const client = await fixture.connect()
     const semaphore = client.getPermitExpirableSemaphore('semaphore')
     await semaphore.setPermits(1)
     const parts = [client.getLock('a'), client.getLock('b'), client.getLock('c')] as const
@@ -66,8 +66,8 @@ describe('hold.extend()', () => {
     await semaphore.delete()
   })
 
-  it('of a hold that the watchdog renews is refused, and it stays renewed', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+  it('hold.extend() of a hold that the watchdog renews is refused, and it stays renewed', async () => {
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 300 })
     const locks = [client.getLock('a'), getMultiLock(client.getLock('a'), client.getLock('b'))]
     for (const lock of locks) {
       const hold = await lock.lock()
@@ -78,8 +78,8 @@ describe('hold.extend()', () => {
     }
   })
 
-  it('of a hold that has ended, or that Redis no longer knows, is an error', async () => {
-    const lock = (await lab.connect()).getLock('a')
+  it('hold.extend() of a hold that has ended, or that Redis no longer knows, is an error', async () => {
+    const lock = (await fixture.connect()).getLock('a')
     const released = await lock.lock({ leaseTimeMs: 1_000 })
     await assert.rejects(released.extend(9), { code: 'LOCK_CONFIG', path: 'leaseTimeMs' })
     await released.unlock()
@@ -90,7 +90,7 @@ describe('hold.extend()', () => {
     await assert.rejects(expired.extend(1_000), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
 
     const gone = await lock.lock({ leaseTimeMs: 10_000 })
-    await lab.server.admin.del('a')
+    await fixture.server.admin.del('a')
     await assert.rejects(gone.extend(1_000), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
   })
 })

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { fairQueue } from '../support/fair-queue.js'
+import { setUpFixture } from '../support/fixture.js'
 import { expectKeys } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { openTwin } from '../support/redisson-twin/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -11,11 +11,11 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 const GRACE_MS = 5_000
 
 describe('the queue of a fair lock', () => {
-  const lab = setUpLab()
-  const { queued, deadlineOf, enqueueFrozen } = fairQueue(lab, 'order')
+  const fixture = setUpFixture()
+  const { queued, deadlineOf, enqueueFrozen } = fairQueue(fixture, 'order')
 
   it('a fair lock is acquired within 1 s of its lease when the previous waiter acquired it and died', async () => {
-    const [client, peer] = [await lab.connect(), await openTwin(lab)]
+    const [client, peer] = [await fixture.connect(), await openTwin(fixture)]
     await enqueueFrozen(peer.holder(7))
     const waiting = client.getFairLock('order').lock()
     // It has made an attempt while it was the turn of the other one, which is woken again.
@@ -27,11 +27,11 @@ describe('the queue of a fair lock', () => {
     const lateMs = performance.now() - endsAt
     assert(lateMs < 2_000, `${lateMs} ms after the lease`)
     await hold.unlock()
-    await expectKeys(lab.server, {})
+    await expectKeys(fixture.server, {})
   })
 
   it('all places of a stalled client in a fair queue are skipped together', async () => {
-    const [client, other, peer] = [await lab.connect(), await lab.connect(), await openTwin(lab)]
+    const [client, other, peer] = [await fixture.connect(), await fixture.connect(), await openTwin(fixture)]
     await enqueueFrozen(peer.holder(1))
     const between = other.getFairLock('order').withLock(() => {})
     await queued(peer.holder(1), `${other.id}:1`)
@@ -43,11 +43,11 @@ describe('the queue of a fair lock', () => {
     assert(tookMs > GRACE_MS - 500, `${tookMs} ms: the first one has its time`)
     // The last one may poll up to 5 s after the previous section: a release wakes only the next one.
     assert(tookMs < 3 * GRACE_MS, `${tookMs} ms, and not ${GRACE_MS} ms for each of four places`)
-    await expectKeys(lab.server, {})
+    await expectKeys(fixture.server, {})
   })
 
   it('a live client keeps its places in a fair queue although one of its waiters did not come', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const frozen = `${client.id}:999`
     await enqueueFrozen(frozen)
     const order: string[] = []
@@ -63,6 +63,6 @@ describe('the queue of a fair lock', () => {
     }
     await Promise.all(served)
     assert.deepEqual(order, holders)
-    await expectKeys(lab.server, {})
+    await expectKeys(fixture.server, {})
   })
 })

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 
-describe('under the fake timers of a test', () => {
-  const lab = setUpLab()
+describe('the fake timers of a test', () => {
+  const fixture = setUpFixture()
 
   it('a lock is acquired and released, and keeps its lease', async (t) => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'] })
     // Jest has a fake process.nextTick as well, but Node itself needs the real one here.
     const { nextTick } = process

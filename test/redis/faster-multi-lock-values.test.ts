@@ -1,29 +1,29 @@
 /** The values of a multi-lock of values, each by itself. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setUpFixture } from '../support/fixture.js'
 import { recordMessages } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Each test shows that a known defect of Redisson’s RedissonFasterMultiLock does not occur here. */
 describe('the values of a faster multi-lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a faster multi-lock that lost some values releases the rest, wakes their waiters, and notifies the holder', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await client.getFasterMultiLock('order', ['a', 'b']).lock()
     await other.getFasterMultiLock('order', ['a']).forceUnlock()
     const waiting = other.getFasterMultiLock('order', ['b']).lock({ waitTimeMs: WOKEN_MS })
-    await listening(lab)
+    await listening(fixture)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
     await (await waiting).unlock()
-    assert.equal(await lab.server.admin.exists('order'), 0)
+    assert.equal(await fixture.server.admin.exists('order'), 0)
   })
 
   it('each value of a faster multi-lock is held or free independently of the rest of the group', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const [first, second] = ['a', 'b'].map((value) => client.getFasterMultiLock('order', [value]))
     assert.ok(first && second)
     await client.runInScope(async () => {
@@ -38,43 +38,45 @@ describe('the values of a faster multi-lock', () => {
   })
 
   it('a forced release of a faster multi-lock frees the locked values even if others are free, and returns true', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await client.getFasterMultiLock('order', ['b', 'c']).lock()
     assert.equal(await other.getFasterMultiLock('order', ['a', 'b', 'c']).forceUnlock(), true)
     assert.equal(await other.getFasterMultiLock('order', ['a', 'b', 'c']).forceUnlock(), false)
-    assert.equal(await lab.server.admin.exists('order'), 0)
+    assert.equal(await fixture.server.admin.exists('order'), 0)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
   it('the remains of an expired owner of a faster multi-lock add to no hold count and are removed', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const lock = client.getFasterMultiLock('order', ['a'])
     const keepsTheGroup = await other.getFasterMultiLock('order', ['z']).lock()
     // For this client it is over before it is for Redis: the release finds what was left, however slow the machine is.
     const terms = { leaseTimeMs: 30_000, maxHoldMs: 300 }
     const hold = await lock.lock(terms)
     const again = await lock.lock({ within: hold, ...terms })
-    const fields = Object.keys(await lab.server.admin.hgetall('order')).filter((field) => field.includes(hold.holder))
+    const fields = Object.keys(await fixture.server.admin.hgetall('order')).filter((field) =>
+      field.includes(hold.holder),
+    )
     assert.equal(fields.length, 2) // when its lease ends, and its count
     await waitUntil(() => hold.signal.aborted && again.signal.aborted)
 
     // As Redisson takes it over: it leaves these where they are.
     const value = String(fields[0]?.split(':')[0])
-    await lab.server.admin.hset('order', value, keepsTheGroup.holder)
+    await fixture.server.admin.hset('order', value, keepsTheGroup.holder)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
     await waitUntil(async () => {
-      const left = Object.keys(await lab.server.admin.hgetall('order'))
+      const left = Object.keys(await fixture.server.admin.hgetall('order'))
       return !left.some((field) => field.includes(hold.holder)) && left.includes(value)
     })
-    await lab.server.admin.hdel('order', value)
+    await fixture.server.admin.hdel('order', value)
     await keepsTheGroup.unlock()
   })
 
   it('a faster multi-lock acquired after a wait has a full lease and is renewed', async () => {
-    const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: 2_400 }), await lab.connect()]
+    const [client, other] = [await fixture.connect({ lockWatchdogTimeoutMs: 2_400 }), await fixture.connect()]
     const busy = await other.getFasterMultiLock('order', ['a']).lock()
     const waiting = client.getFasterMultiLock('order', ['a', 'b']).lock({ waitTimeMs: 10_000 })
-    await listening(lab)
+    await listening(fixture)
     await busy.unlock()
     const hold = await waiting
     await renewed([hold])
@@ -84,11 +86,11 @@ describe('the values of a faster multi-lock', () => {
   })
 
   it('a release of values wakes the waiters for these values, whoever else of the group waits', async () => {
-    const clients = [await lab.connect(), await lab.connect(), await lab.connect()] as const
+    const clients = [await fixture.connect(), await fixture.connect(), await fixture.connect()] as const
     const a = await clients[0].getFasterMultiLock('order', ['a']).lock()
     const b = await clients[0].getFasterMultiLock('order', ['b']).lock()
     const waitsForA = clients[1].getFasterMultiLock('order', ['a']).lock()
-    await listening(lab)
+    await listening(fixture)
     const waitsForB = [1, 2].map((n) => clients[n]?.getFasterMultiLock('order', ['b']).lock({ waitTimeMs: WOKEN_MS }))
     await sleep(200)
     await b.unlock()
@@ -98,7 +100,7 @@ describe('the values of a faster multi-lock', () => {
   })
 
   it('for a faster multi-lock clock skew does not matter, an abort ends a wait, and a release of nothing publishes nothing', async (t) => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const lock = other.getFasterMultiLock('order', ['a'])
     const hold = await client.getFasterMultiLock('order', ['a']).lock()
     const now = Date.now
@@ -108,24 +110,24 @@ describe('the values of a faster multi-lock', () => {
 
     const abort = new AbortController()
     const waiting = lock.lock({ signal: abort.signal })
-    await listening(lab)
+    await listening(fixture)
     abort.abort(new Error('enough'))
     await assert.rejects(waiting, /enough/)
 
-    await lab.server.admin.del('order')
-    const messages = await recordMessages(lab)
+    await fixture.server.admin.del('order')
+    const messages = await recordMessages(fixture)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
     assert.deepEqual(await messages(), [])
   })
 
   it('an acquire or release of a faster multi-lock is safely repeated when its reply is lost', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
+    const { client, proxy } = await fixture.connectThroughProxy()
     const lock = client.getFasterMultiLock('order', ['a', 'b'])
     await lock.withLock(() => {})
     proxy.dropNextReply((request) => request.startsWith('EVALSHA'))
     const hold = await lock.lock()
     await proxy.dropped
-    const counts = Object.entries(await lab.server.admin.hgetall('order')).filter(([field]) =>
+    const counts = Object.entries(await fixture.server.admin.hgetall('order')).filter(([field]) =>
       /:lock_count$/.test(field),
     )
     assert.deepEqual(
@@ -135,6 +137,6 @@ describe('the values of a faster multi-lock', () => {
     proxy.dropNextReply((request) => request.startsWith('EVALSHA'))
     await hold.unlock()
     await proxy.dropped
-    assert.equal(await lab.server.admin.exists('order'), 0)
+    assert.equal(await fixture.server.admin.exists('order'), 0)
   })
 })

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { listening } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a faster multi-lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('free values are acquired although callers of the same client wait for other values of the group', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const busy = await other.getFasterMultiLock('order', ['a']).lock()
     const waiting = client.getFasterMultiLock('order', ['a', 'b']).lock()
-    await listening(lab)
+    await listening(fixture)
 
     const free = await client.getFasterMultiLock('order', ['c']).lock({ waitTimeMs: 3_000 })
     await free.unlock()
@@ -22,10 +22,10 @@ describe('a faster multi-lock', () => {
   })
 
   it('freed values go at once to the next waiter of the client, whoever acquired other values before', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const busy = await other.getFasterMultiLock('order', ['a', 'b']).lock()
     const waiting = ['a', 'b'].map(async (value) => await client.getFasterMultiLock('order', [value]).lock())
-    await listening(lab)
+    await listening(fixture)
 
     await busy.unlock()
     const startedAt = performance.now()
@@ -35,7 +35,7 @@ describe('a faster multi-lock', () => {
   })
 
   it('faster multi-locks are renewed together in one script call, and only a lost one is reported', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_800 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 1_800 })
     const holds = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
         client
@@ -44,13 +44,13 @@ describe('a faster multi-lock', () => {
       ),
     )
     await sleep(200) // what was long on its way is renewed at once, alone
-    const { scripts } = await countCommands(lab.server, () => sleep(1_500))
+    const { scripts } = await countCommands(fixture.server, () => sleep(1_500))
     // Each for itself would be 40 at least.
     assert(scripts >= 2 && scripts < 20, `${scripts} scripts in two periods or three`)
     const [victim, ...others] = holds
-    const fields = Object.entries(await lab.server.admin.hgetall('order:0'))
+    const fields = Object.entries(await fixture.server.admin.hgetall('order:0'))
     const mine = fields.filter(([field, value]) => value === victim?.holder || field.includes(`:${victim?.holder}:`))
-    await lab.server.admin.hdel('order:0', ...mine.map(([field]) => field))
+    await fixture.server.admin.hdel('order:0', ...mine.map(([field]) => field))
     await waitUntil(() => victim?.signal.aborted)
     await sleep(1_000)
     for (const hold of others) hold.assertHeld()

@@ -26,7 +26,7 @@ describe('client.fleet.forceUnlock', () => {
     write: (name: string) => holding.getReadWriteLock(name).writeLock(),
   }
   for (const [kind, open] of Object.entries(lockOf)) {
-    it(`releases a ${kind} lock by its name and holder, and records it`, async () => {
+    it(`client.fleet.forceUnlock releases a ${kind} lock by its name and holder, and records it`, async () => {
       const lock = open(`lock:${kind}`)
       const hold = await lock.lock()
       const { holders } = await operator.fleet.inspect(lock.name)
@@ -46,7 +46,20 @@ describe('client.fleet.forceUnlock', () => {
     })
   }
 
-  it('leaves a free lock and another holder alone', async () => {
+  it('client.fleet.forceUnlock reaches a holder whose subscriber connection has just been lost', async () => {
+    const elsewhere = await operator.getLock('lock:elsewhere').lock()
+    assert.equal(await holding.getLock('lock:elsewhere').tryLock({ waitTimeMs: 100 }), null) // it has an inbox
+    await elsewhere.unlock()
+    for (let round = 0; round < 5; round++) {
+      const hold = await holding.getLock('lock:cut').lock()
+      await redis.admin.client('KILL', 'TYPE', 'PUBSUB')
+      const { outcome } = await operator.fleet.forceUnlock('lock:cut', { holder: hold.holder })
+      assert.equal(outcome, 'released', `round ${round}`)
+      assert(hold.signal.aborted)
+    }
+  })
+
+  it('client.fleet.forceUnlock leaves a free lock and another holder alone', async () => {
     const holder = `${holding.id}:1`
     assert.deepEqual(await operator.fleet.forceUnlock('lock:free', { holder }), { outcome: 'not-held' })
     const lock = holding.getLock('lock:other')
@@ -58,7 +71,7 @@ describe('client.fleet.forceUnlock', () => {
     await hold.unlock()
   })
 
-  it('rejects a semaphore', async () => {
+  it('client.fleet.forceUnlock rejects a semaphore', async () => {
     await holding.getSemaphore('semaphore').trySetPermits(1)
     await assert.rejects(operator.fleet.forceUnlock('semaphore', { holder: 'a:1' }), ConfigError)
   })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, HolderStatus } from '../../src/index.js'
-import { drivers, type Lab, setUpLab } from '../support/lab.js'
+import { drivers, type Fixture, setUpFixture } from '../support/fixture.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 /** A client that is silent costs an observer this much, and no more. */
@@ -14,10 +14,10 @@ const HANG_MS = 20_000
 
 for (const driver of drivers) {
   describe(`a holder that is cut off without a FIN, through ${driver.name},`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
-    it('is silent, and responds again once the network is back', async () => {
-      const { proxy, warnings, status, hold } = await reachableHolder(lab)
+    it('a holder cut off without a FIN is silent, and responds again once the network is back', async () => {
+      const { proxy, warnings, status, hold } = await reachableHolder(fixture)
       proxy.freeze()
       assert.equal(await status(TIMEOUT_MS), 'silent')
       proxy.pass()
@@ -26,8 +26,8 @@ for (const driver of drivers) {
       await hold.unlock()
     })
 
-    it('is silent until it has opened other connections, with one warning', async () => {
-      const { proxy, warnings, status, hold } = await reachableHolder(lab)
+    it('a holder cut off without a FIN is silent until it has other connections, with one warning', async () => {
+      const { proxy, warnings, status, hold } = await reachableHolder(fixture)
       proxy.silence()
       assert.equal(await status(TIMEOUT_MS), 'silent')
       await waitUntil(async () => (await status(TIMEOUT_MS)) === 'responding', { timeoutMs: 60_000 })
@@ -38,10 +38,10 @@ for (const driver of drivers) {
       await hold.unlock()
     })
 
-    it('is disconnected once Redis has given up its connections, and responds when it is back', async () => {
-      const { proxy, warnings, status, hold } = await reachableHolder(lab)
+    it('a holder cut off without a FIN is disconnected when Redis gives up, and responds when back', async () => {
+      const { proxy, warnings, status, hold } = await reachableHolder(fixture)
       proxy.freeze()
-      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
       assert.equal(await status(TIMEOUT_MS), 'disconnected')
       proxy.pass()
       await waitUntil(async () => (await status(PATIENT_MS)) === 'responding', { timeoutMs: 60_000 })
@@ -52,12 +52,12 @@ for (const driver of drivers) {
 }
 
 describe('an observer', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('whose connection for messages is cut off says that something is missing', async () => {
-    const { client: observer, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 1_000 })
-    const hold = await (await lab.connect()).getLock('a').lock()
-    await lab.server.admin.call('ACL', 'SETUSER', 'default', '+pubsub')
+  it('an observer whose connection for messages is cut off says that something is missing', async () => {
+    const { client: observer, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 1_000 })
+    const hold = await (await fixture.connect()).getLock('a').lock()
+    await fixture.server.admin.call('ACL', 'SETUSER', 'default', '+pubsub')
     assert.equal((await observer.fleet.inspect('a', { timeoutMs: PATIENT_MS })).isComplete, true)
     proxy.delay(600_000, (request) => request.startsWith('SUBSCRIBE'))
     const { holders, isComplete } = await observer.fleet.inspect('a')
@@ -65,8 +65,8 @@ describe('an observer', () => {
     await hold.unlock()
   })
 
-  it('that is cut off rejects within its command timeout', async () => {
-    const { client: observer, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
+  it('an observer that is cut off rejects within its command timeout', async () => {
+    const { client: observer, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 500 })
     await observer.fleet.inspect('a')
     proxy.freeze()
     const outcome = await settlesWithin(observer.fleet.inspect('a'), HANG_MS)
@@ -75,12 +75,12 @@ describe('an observer', () => {
 })
 
 /** A client behind a proxy that holds `a` and can be asked, and how another one sees it. */
-async function reachableHolder(lab: Lab) {
-  const observer = await lab.connect()
-  const { client, proxy } = await lab.connectThroughProxy({ inspection: true })
+async function reachableHolder(fixture: Fixture) {
+  const observer = await fixture.connect()
+  const { client, proxy } = await fixture.connectThroughProxy({ inspection: true })
   const warnings: (Error & { code?: string })[] = []
   client.on('warning', (warning) => warnings.push(warning))
-  await waitOnce(lab, client)
+  await waitOnce(fixture, client)
   const hold = await client.getLock('a').lock({ leaseTimeMs: 600_000 })
   const status = async (timeoutMs: number): Promise<HolderStatus | undefined> => {
     const info = await settlesWithin(observer.fleet.inspect('a', { timeoutMs }), HANG_MS)
@@ -92,7 +92,7 @@ async function reachableHolder(lab: Lab) {
 }
 
 /** A client makes itself known when it first waits. */
-async function waitOnce({ connect, server }: Lab, client: Client): Promise<void> {
+async function waitOnce({ connect, server }: Fixture, client: Client): Promise<void> {
   const busy = await (await connect()).getLock('busy').lock()
   const waiting = client.getLock('busy').lock()
   await waitUntil(async () => (await server.admin.exists(`holdfast_client:${client.id}`)) === 1)

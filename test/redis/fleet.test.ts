@@ -6,8 +6,8 @@ import type { Redis } from 'ioredis'
 import type { Client, LockInfo } from '../../src/index.js'
 import { KIND_IDS, KINDS, type KindId } from '../../src/locks/kinds/table.js'
 import { clientRecordKey, INBOX_PREFIX, lockChannel } from '../../src/wire/keys.js'
+import { setUpFixture } from '../support/fixture.js'
 import { kinds } from '../support/kinds.js'
-import { setUpLab } from '../support/lab.js'
 import { plainClient } from '../support/plain-client.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -23,7 +23,7 @@ const LOOKS: Partial<Record<KindId, string>> = {
 /** Long enough for a busy machine: it ends as soon as all clients have replied. Not for polls: clients limit their replies. */
 const timeoutMs = 5_000
 
-/** The lab's clients say nothing of themselves by default. */
+/** The fixture's clients say nothing of themselves by default. */
 const asked = { inspection: true }
 
 /** Clients that list locks need more rights than those that take them. */
@@ -32,17 +32,17 @@ async function allowAll(admin: Redis): Promise<void> {
 }
 
 describe('an inspection', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^(redisson_lock_token|holdfast_generation):/ })
-  before(async () => await allowAll(lab.server.admin))
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^(redisson_lock_token|holdfast_generation):/ })
+  before(async () => await allowAll(fixture.server.admin))
 
   /** A client that others can ask: one that has waited. */
   async function listed(): Promise<Client> {
-    const client = await lab.connect(asked)
+    const client = await fixture.connect(asked)
     const gate = await client.getLock('gate').lock()
     const name = `gate of ${client.id}`
-    const busy = await (await lab.connect(asked)).getLock(name).lock()
+    const busy = await (await fixture.connect(asked)).getLock(name).lock()
     const waiting = client.getLock(name).lock()
-    await waitUntil(async () => (await lab.server.admin.exists(clientRecordKey(client.id))) === 1)
+    await waitUntil(async () => (await fixture.server.admin.exists(clientRecordKey(client.id))) === 1)
     await busy.unlock()
     await (await waiting).unlock()
     await gate.unlock()
@@ -50,15 +50,15 @@ describe('an inspection', () => {
   }
 
   async function raw(): Promise<Redis> {
-    const redis = await plainClient(lab.server.url)
-    lab.onEnd(() => redis.disconnect())
+    const redis = await plainClient(fixture.server.url)
+    fixture.onEnd(() => redis.disconnect())
     return redis
   }
 
   for (const id of KIND_IDS) {
     const { title } = KINDS[id]
-    it(`finds the holder of a ${title}, its label and its waiters`, async () => {
-      const observer = await lab.connect(asked)
+    it(`an inspection finds the holder of a ${title}, its label and its waiters`, async () => {
+      const observer = await fixture.connect(asked)
       const [holder, waiter] = [await listed(), await listed()]
       const kind = kinds.find((one) => one.name === title)
       assert(kind)
@@ -99,8 +99,12 @@ describe('an inspection', () => {
     })
   }
 
-  it('finds readers and their hold counts', async () => {
-    const [observer, one, other] = [await lab.connect(asked), await lab.connect(asked), await lab.connect(asked)]
+  it('an inspection finds readers and their hold counts', async () => {
+    const [observer, one, other] = [
+      await fixture.connect(asked),
+      await fixture.connect(asked),
+      await fixture.connect(asked),
+    ]
     const first = await one.getReadWriteLock('a').readLock().lock()
     const again = await one.getReadWriteLock('a').readLock().lock({ within: first })
     const second = await other.getReadWriteLock('a').readLock().lock()
@@ -116,8 +120,8 @@ describe('an inspection', () => {
     for (const hold of [again, first, second]) await hold.unlock()
   })
 
-  it('finds permits, the clients that hold them, and those that wait for one', async () => {
-    const [observer, holder, waiter] = [await lab.connect(asked), await listed(), await listed()]
+  it('an inspection finds permits, the clients that hold them, and those that wait for one', async () => {
+    const [observer, holder, waiter] = [await fixture.connect(asked), await listed(), await listed()]
     const semaphore = holder.getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(1)
     const permit = await semaphore.acquire({ leaseTimeMs: 60_000, label: 'export' })
@@ -137,10 +141,10 @@ describe('an inspection', () => {
     await semaphore.delete()
   })
 
-  it('says in which order clients wait for their turns', async () => {
+  it('an inspection says in which order clients wait for their turns', async () => {
     const [observer, holder, first, second] = [
-      await lab.connect(asked),
-      await lab.connect(asked),
+      await fixture.connect(asked),
+      await fixture.connect(asked),
       await listed(),
       await listed(),
     ]
@@ -167,8 +171,8 @@ describe('an inspection', () => {
     for (const wait of waits) await (await wait).unlock()
   })
 
-  it('finds what the waiting call chain holds', async () => {
-    const [observer, holder, waiter] = [await lab.connect(asked), await listed(), await listed()]
+  it('an inspection finds what the waiting call chain holds', async () => {
+    const [observer, holder, waiter] = [await fixture.connect(asked), await listed(), await listed()]
     const hold = await holder.getLock('a').lock()
     const nested = waiter.getLock('b').withLock(async (outer) => {
       await waiter.getLock('a').withLock(() => {})
@@ -182,8 +186,8 @@ describe('an inspection', () => {
     assert.deepEqual(info.waiters[0]?.chain, [{ lock: 'b', holder: await nested }])
   })
 
-  it('names the task that is inside after a hand-off within its client', async () => {
-    const [observer, client] = [await lab.connect(asked), await listed()]
+  it('an inspection names the task that is inside after a hand-off within its client', async () => {
+    const [observer, client] = [await fixture.connect(asked), await listed()]
     const lock = client.getLock('a')
     const first = await lock.lock({ label: 'first' })
     const waiting = lock.lock({ label: 'second' })
@@ -197,11 +201,11 @@ describe('an inspection', () => {
     await second.unlock()
   })
 
-  it('shows a holder of Redisson as unlisted, and its listeners as others', async () => {
-    const [observer, redis] = [await lab.connect(asked), await raw()]
+  it('an inspection shows a holder of Redisson as unlisted, and its listeners as others', async () => {
+    const [observer, redis] = [await fixture.connect(asked), await raw()]
     const holder = `${randomUUID()}:41`
-    await lab.server.admin.hset('a', holder, 1)
-    await lab.server.admin.pexpire('a', 30_000)
+    await fixture.server.admin.hset('a', holder, 1)
+    await fixture.server.admin.pexpire('a', 30_000)
     await redis.subscribe(lockChannel('a'))
     const info = await observer.fleet.inspect('a', { timeoutMs })
     assert.deepEqual(info.holders, [{ holder, holdCount: 1, status: 'unlisted' }])
@@ -210,12 +214,16 @@ describe('an inspection', () => {
       assert.deepEqual([lock.name, lock.otherListeners], ['a', 1], 'the same in a list')
     }
     await redis.unsubscribe()
-    await lab.server.admin.del('a')
+    await fixture.server.admin.del('a')
   })
 
   for (const { title } of [KINDS.lock, KINDS.fenced, KINDS.read, KINDS.write, KINDS.fasterMulti]) {
-    it(`hears the release of a ${title}, and nobody takes the one who listens for a waiter`, async () => {
-      const [observer, other, holder] = [await lab.connect(asked), await lab.connect(asked), await lab.connect(asked)]
+    it(`an inspection hears the release of a ${title}, and its listener is not taken for a waiter`, async () => {
+      const [observer, other, holder] = [
+        await fixture.connect(asked),
+        await fixture.connect(asked),
+        await fixture.connect(asked),
+      ]
       const kind = kinds.find(({ name }) => name === title)
       assert(kind)
       const hold = await kind.lock(holder, 'a').lock()
@@ -234,10 +242,10 @@ describe('an inspection', () => {
     })
   }
 
-  it('leaves all channels of a lock if Redis denies one, and says so', async () => {
-    const { admin } = lab.server
+  it('an inspection leaves all channels of a lock if Redis denies one, and says so', async () => {
+    const { admin } = fixture.server
     await admin.call('ACL', 'SETUSER', 'default', 'resetchannels', '&redisson_lock__channel:*', '&holdfast_reply:*')
-    const observer = await lab.connect()
+    const observer = await fixture.connect()
     const warnings: string[] = []
     observer.on('warning', ({ message }) => warnings.push(message))
     const hearing = observer.fleet.subscribeToLock('a', () => {})
@@ -246,9 +254,9 @@ describe('an inspection', () => {
     await allowAll(admin)
   })
 
-  it('finds the waiters of a fair lock in their order, those of Redisson too', async () => {
-    const observer = await lab.connect(asked)
-    const { admin } = lab.server
+  it('an inspection finds the waiters of a fair lock in their order, those of Redisson too', async () => {
+    const observer = await fixture.connect(asked)
+    const { admin } = fixture.server
     const [holder, first, second] = [1, 2, 3].map((thread) => `${randomUUID()}:${thread}`) as [string, string, string]
     await admin.hset('a', holder, 1)
     await admin.rpush('redisson_lock_queue:{a}', first, second)
@@ -264,9 +272,9 @@ describe('an inspection', () => {
     await admin.del('a', 'redisson_lock_queue:{a}')
   })
 
-  it('tells a silent client from one that is gone, and takes label and age from its record', async () => {
-    const [observer, redis] = [await lab.connect(asked), await raw()]
-    const { admin } = lab.server
+  it('an inspection tells a silent client from a gone one, and takes label and age from its record', async () => {
+    const [observer, redis] = [await fixture.connect(asked), await raw()]
+    const { admin } = fixture.server
     const id = randomUUID()
     const holds = [{ lock: 'a', holder: `${id}:1`, count: 1, heldMs: 20_000, label: 'report' }]
     const record = { v: 1, client: id, name: 'reports', host: 'rep-1', pid: 7, version: '1.2.3', holds, waits: [] }
@@ -290,18 +298,18 @@ describe('an inspection', () => {
     await admin.del('a', clientRecordKey(id))
   })
 
-  it('drops and counts what a client claims and no key confirms', async () => {
-    const [observer, redis] = [await lab.connect(asked), await raw()]
-    const { admin } = lab.server
+  it('an inspection drops and counts what a client claims and no key confirms', async () => {
+    const [observer, redis] = [await fixture.connect(asked), await raw()]
+    const { admin } = fixture.server
     const [liar, honest] = [randomUUID(), randomUUID()]
     await admin.hset('a', `${honest}:1`, 1)
     redis.on('message', (_channel, text: string) => {
-      const { reply } = JSON.parse(text) as { reply: string }
+      const { reply, nonce } = JSON.parse(text) as { reply: string; nonce: string }
       const claim = { lock: 'a', count: 1, heldMs: 1, label: 'forged' }
       const holds = [`${liar}:1`, `${honest}:1`].map((holder) => ({ ...claim, holder }))
       void admin.publish(reply, 'no JSON')
-      void admin.publish(reply, JSON.stringify({ v: 1, client: honest, holds, waits: [], more: 0 })) // was not asked
-      void admin.publish(reply, JSON.stringify({ v: 1, client: liar, holds, waits: [], more: 0 }))
+      void admin.publish(reply, JSON.stringify({ v: 1, client: honest, nonce, holds, waits: [], more: 0 })) // was not asked
+      void admin.publish(reply, JSON.stringify({ v: 1, client: liar, nonce, holds, waits: [], more: 0 }))
     })
     await redis.subscribe(INBOX_PREFIX + liar)
     const { holders } = await observer.fleet.inspect('a', { timeoutMs })
@@ -311,9 +319,35 @@ describe('an inspection', () => {
     await admin.del('a')
   })
 
-  it('calls data of other programs unknown, and finds no holder in it', async () => {
-    const observer = await lab.connect(asked)
-    const { admin } = lab.server
+  it('an inspection believes no client that replies for another one', async () => {
+    const [observer, redis] = [await fixture.connect(asked), await raw()]
+    const { admin } = fixture.server
+    const [liar, honest] = [randomUUID(), randomUUID()]
+    await admin.hset('a', `${honest}:1`, 1)
+    redis.on('message', (channel, text: string) => {
+      const { reply, nonce } = JSON.parse(text) as { reply: string; nonce: string }
+      const isLiar = channel === INBOX_PREFIX + liar
+      const hold = { lock: 'a', holder: `${honest}:1`, count: 1, heldMs: 1, label: isLiar ? 'forged' : 'true' }
+      const message = { v: 1, client: honest, nonce, holds: [hold], waits: [], more: 0 }
+      // The liar is always first: it also knows that nobody has to repeat anything.
+      if (!isLiar) setTimeout(() => void admin.publish(reply, JSON.stringify(message)), 100)
+      else
+        for (const forged of [message, { ...message, nonce: undefined }])
+          void admin.publish(reply, JSON.stringify(forged))
+    })
+    await redis.subscribe(INBOX_PREFIX + liar, INBOX_PREFIX + honest)
+    const { holders } = await observer.fleet.inspect('a', { timeoutMs })
+    assert.deepEqual(
+      holders.map(({ label }) => label),
+      ['true'],
+    )
+    await redis.unsubscribe()
+    await admin.del('a')
+  })
+
+  it('an inspection calls data of other programs unknown, and finds no holder in it', async () => {
+    const observer = await fixture.connect(asked)
+    const { admin } = fixture.server
     await admin.hset('hash', { name: 'Ada', visits: 12 })
     await admin.set('text', 'some text')
     await admin.set('number', '12')
@@ -327,8 +361,8 @@ describe('an inspection', () => {
 })
 
 describe('a list of locks', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^(redisson_lock_token|holdfast_generation):/ })
-  before(async () => await allowAll(lab.server.admin))
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^(redisson_lock_token|holdfast_generation):/ })
+  before(async () => await allowAll(fixture.server.admin))
 
   async function names(found: AsyncIterable<LockInfo>): Promise<string[]> {
     const list: string[] = []
@@ -336,9 +370,9 @@ describe('a list of locks', () => {
     return list.sort()
   }
 
-  it('has every lock once, of string locks those that clients report, and no data of other programs', async () => {
-    const [client, observer] = [await lab.connect(), await lab.connect(asked)]
-    const { admin } = lab.server
+  it('a list of locks has every lock once, string locks that clients report, and no other data', async () => {
+    const [client, observer] = [await fixture.connect(), await fixture.connect(asked)]
+    const { admin } = fixture.server
     const holds = await Promise.all(
       kinds.filter(({ isJoint }) => !isJoint).map((kind) => kind.lock(client, kind.name).lock()),
     )
@@ -370,8 +404,8 @@ describe('a list of locks', () => {
     await admin.del(...many)
   })
 
-  it('ends with the reason of a signal', async () => {
-    const [client, observer] = [await lab.connect(asked), await lab.connect(asked)]
+  it('a list of locks ends with the reason of a signal', async () => {
+    const [client, observer] = [await fixture.connect(asked), await fixture.connect(asked)]
     const holds = await Promise.all(Array.from({ length: 200 }, (_, at) => client.getLock(`l${at}`).lock()))
     const stop = new AbortController()
     const found: string[] = []
@@ -387,8 +421,12 @@ describe('a list of locks', () => {
     for (const hold of holds) await hold.unlock()
   })
 
-  it('has only those with waiters if it is to be of contended ones', async () => {
-    const [observer, holder, waiter] = [await lab.connect(asked), await lab.connect(asked), await lab.connect(asked)]
+  it('a list of contended locks has only those with waiters', async () => {
+    const [observer, holder, waiter] = [
+      await fixture.connect(asked),
+      await fixture.connect(asked),
+      await fixture.connect(asked),
+    ]
     const held = ['a', 'b', '{c}', 'd'].map((name) => holder.getLock(name))
     const holds = [...(await Promise.all(held.map((lock) => lock.lock()))), await holder.getFairLock('e').lock()]
     const waiting = [...['b', '{c}'].map((name) => waiter.getLock(name).lock()), waiter.getFairLock('e').lock()]
@@ -403,8 +441,12 @@ describe('a list of locks', () => {
     await Promise.all(opened)
   })
 
-  it('has the clients that can be asked, with what they say of themselves', async () => {
-    const [observer, holder, waiter] = [await lab.connect(asked), await lab.connect(asked), await lab.connect(asked)]
+  it('a list of locks has the clients that can be asked, with what they say of themselves', async () => {
+    const [observer, holder, waiter] = [
+      await fixture.connect(asked),
+      await fixture.connect(asked),
+      await fixture.connect(asked),
+    ]
     const hold = await holder.getLock('a').lock()
     const waiting = waiter.getLock('a').lock()
     const clients = await waitUntil(async () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, connect, type ForceUnlockOptions, type ForceUnlockResult, type Lock } from '../../src/index.js'
 import { forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
+import { type Driver, drivers, setUpFixture } from '../support/fixture.js'
 import { kindNamed } from '../support/kinds.js'
-import { type Driver, drivers, setUpLab } from '../support/lab.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
 import type { HolderCommand, HolderReport } from '../support/processes/forced-holder-process.js'
 import { AS_ADMIN } from '../support/rights.js'
@@ -18,25 +18,25 @@ const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const now = (): number => performance.timeOrigin + performance.now()
 
 describe('forceUnlock({ holder })', () => {
-  const lab = setUpLab(drivers[0], [], { keysThatStay: /^(holdfast_|effects|redisson_lock_token)/ })
+  const fixture = setUpFixture(drivers[0], [], { keysThatStay: /^(holdfast_|effects|redisson_lock_token)/ })
 
   /** An operator: a user that may write marks and the audit. */
   async function operator(): Promise<Client> {
-    const url = new URL(lab.server.url)
+    const url = new URL(fixture.server.url)
     Object.assign(url, AS_ADMIN)
     const client = await connect(url.href)
-    lab.onEnd(() => client.close())
+    fixture.onEnd(() => client.close())
     return client
   }
 
   /** A process that can be reached at its inbox, unless it is `off`. */
   async function holderProcess(driver = 'a URL', inspection = 'on'): Promise<Child> {
     const module = new URL('../support/processes/forced-holder-process.js', import.meta.url)
-    const child = spawnChild(module, [lab.server.url, driver, inspection])
-    lab.onEnd(() => child.stop())
+    const child = spawnChild(module, [fixture.server.url, driver, inspection])
+    fixture.onEnd(() => child.stop())
     const { holder: id } = await child.nextMessage<HolderReport>(({ at }) => at === 'ready')
     const listeners = async (): Promise<number> =>
-      Number(((await lab.server.admin.pubsub('NUMSUB', INBOX_PREFIX + id)) as [string, number])[1])
+      Number(((await fixture.server.admin.pubsub('NUMSUB', INBOX_PREFIX + id)) as [string, number])[1])
     if (inspection === 'on') await waitUntil(async () => (await listeners()) === 1, { message: 'it has an inbox' })
     return child
   }
@@ -62,11 +62,11 @@ describe('forceUnlock({ holder })', () => {
   const force = (lock: Lock, holder: string, options: Partial<ForceUnlockOptions> = {}): Promise<ForceUnlockResult> =>
     lock.forceUnlock({ holder, ...ORDER, ...options })
 
-  const marks = async (): Promise<number> => (await lab.server.admin.keys(forcedKey('a', '*'))).length
+  const marks = async (): Promise<number> => (await fixture.server.admin.keys(forcedKey('a', '*'))).length
   const effects = async (client: Client): Promise<number> => await client.getSemaphore('effects').availablePermits()
 
-  it('interrupts a process, whose last effect comes before the next grant, each time', async (t) => {
-    const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+  it('forceUnlock({ holder }) interrupts a process, whose last effect precedes the next grant', async (t) => {
+    const [child, client, waiter] = [await holderProcess(), await operator(), await fixture.connect()]
     const lock = client.getLock('a')
     const toAbort: number[] = []
     for (let round = 1; round <= ROUNDS; round++) {
@@ -89,8 +89,8 @@ describe('forceUnlock({ holder })', () => {
     t.diagnostic(`from the call to the abort: p50 ${p50.toFixed(1)} ms, at most ${most.toFixed(1)} ms`)
   })
 
-  it('lets the next waiter in at the end of the grace if the function of the holder goes on', async () => {
-    const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+  it('forceUnlock({ holder }) lets the next waiter in after the grace if the function goes on', async () => {
+    const [child, client, waiter] = [await holderProcess(), await operator(), await fixture.connect()]
     const holder = await hold(child, { stopMs: 60_000 })
     const waiting = waiter.getLock('a').lock()
     const forcing = interrupt(() => force(client.getLock('a'), holder, { graceMs: 300 }))
@@ -102,7 +102,7 @@ describe('forceUnlock({ holder })', () => {
   })
 
   for (const name of ['fair lock', 'read lock', 'write lock', 'fenced lock', 'spin lock', 'string lock']) {
-    it(`interrupts a process that holds a ${name}`, async () => {
+    it(`forceUnlock({ holder }) interrupts a process that holds a ${name}`, async () => {
       const [child, client] = [await holderProcess(), await operator()]
       const holder = await hold(child, { hold: name })
       await interrupt(() => client.fleet.forceUnlock('a', { holder, ...ORDER, graceMs: 2_000 }))
@@ -116,7 +116,7 @@ describe('forceUnlock({ holder })', () => {
   }
 
   for (const { name } of drivers.slice(1) as readonly Driver[]) {
-    it(`interrupts a process that uses ${name}`, async () => {
+    it(`forceUnlock({ holder }) interrupts a process that uses ${name}`, async () => {
       const [child, client] = [await holderProcess(name), await operator()]
       const holder = await hold(child)
       await interrupt(() => force(client.getLock('a'), holder))
@@ -124,7 +124,7 @@ describe('forceUnlock({ holder })', () => {
     })
   }
 
-  it('leaves a stopped process its lock, and it carries on when it wakes up', async () => {
+  it('forceUnlock({ holder }) leaves a stopped process its lock, and it carries on when it wakes up', async () => {
     const [child, client] = [await holderProcess(), await operator()]
     const holder = await hold(child)
     child.freeze()
@@ -139,8 +139,8 @@ describe('forceUnlock({ holder })', () => {
     assert.deepEqual(await lock.getHolders(), [])
   })
 
-  it('with anyway frees the lock of a stopped process, which learns that as soon as it wakes up', async () => {
-    const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+  it('forceUnlock({ holder }) with anyway frees the lock of a stopped process, which learns it on waking', async () => {
+    const [child, client, waiter] = [await holderProcess(), await operator(), await fixture.connect()]
     const holder = await hold(child)
     child.freeze()
     const waiting = waiter.getLock('a').lock()
@@ -154,8 +154,8 @@ describe('forceUnlock({ holder })', () => {
     await granted.unlock()
   })
 
-  it('with anyway lets a stopped process that wakes up work beside the next holder, until it has learned that', async () => {
-    const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+  it('forceUnlock({ holder }) with anyway lets a woken process work beside the next until it learns', async () => {
+    const [child, client, waiter] = [await holderProcess(), await operator(), await fixture.connect()]
     const holder = await hold(child, { isBusy: true })
     child.freeze()
     const waiting = waiter.getLock('a').lock()
@@ -169,10 +169,10 @@ describe('forceUnlock({ holder })', () => {
     await granted.unlock()
   })
 
-  it('with a quarantine lets the next holder in only when a stopped process that wakes up has learned that', async () => {
+  it('a quarantine lets the next holder in only when a stopped process that wakes up has learned that', async () => {
     const quarantineMs = 3_000
     for (let tries = 0; ; tries++) {
-      const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+      const [child, client, waiter] = [await holderProcess(), await operator(), await fixture.connect()]
       const lock = client.getLock('a')
       const holder = await hold(child, { isBusy: true })
       child.freeze()
@@ -194,27 +194,27 @@ describe('forceUnlock({ holder })', () => {
     }
   })
 
-  it('with a quarantine that its operator does not survive leaves the lock to a lease', async () => {
+  it('a quarantine that its operator does not survive leaves the lock to a lease', async () => {
     const [child, client] = [await holderProcess(), await operator()]
     const holder = await hold(child)
     await child.stop()
-    const url = new URL(lab.server.url)
+    const url = new URL(fixture.server.url)
     Object.assign(url, AS_ADMIN)
     const args = ['unlock', 'a', '--holder', holder, '--yes', '--grace', '0', '--anyway', '--quarantine', '3s']
     const command = spawnChild(MAIN, args, { env: { REDIS_URL: url.href, HOLDFAST_CONFIG: '' } })
-    lab.onEnd(() => command.stop())
+    fixture.onEnd(() => command.stop())
     const lock = client.getLock('a')
     await waitUntil(async () => (await lock.getHolders())[0]?.holder !== holder, { timeoutMs: 60_000 })
     await waitUntil(async () => (await client.fleet.audit()).length > 0) // it is in the quarantine
     await command.stop()
-    assert.ok((await lab.server.admin.pttl('a')) !== -1, 'its key expires')
+    assert.ok((await fixture.server.admin.pttl('a')) !== -1, 'its key expires')
     const free = await waitUntil(async () => (await lock.tryLock()) ?? undefined, { timeoutMs: 30_000 })
     await free.unlock()
     const [entry] = await client.fleet.audit()
     assert.deepEqual([entry?.lock, entry?.outcome, entry?.quarantineMs], ['a', 'freed', 3_000])
   })
 
-  it('with anyway frees the lock of a process that was killed', async () => {
+  it('forceUnlock({ holder }) with anyway frees the lock of a process that was killed', async () => {
     const [child, client] = [await holderProcess(), await operator()]
     const holder = await hold(child)
     await child.stop()
@@ -224,7 +224,7 @@ describe('forceUnlock({ holder })', () => {
     assert.deepEqual(await lock.getHolders(), [])
   })
 
-  it('does not reach a client with inspection: false, which keeps its lock', async () => {
+  it('forceUnlock({ holder }) does not reach a client with inspection: false, which keeps its lock', async () => {
     const [child, client] = [await holderProcess('a URL', 'off'), await operator()]
     const holder = await hold(child)
     assert.equal((await force(client.getLock('a'), holder, { graceMs: 0 })).outcome, 'silent')
@@ -232,7 +232,7 @@ describe('forceUnlock({ holder })', () => {
     assert.equal((await next(child, 'ended')).reason, undefined)
   })
 
-  it('changes nothing if the lock has another holder by now', async () => {
+  it('forceUnlock({ holder }) changes nothing if the lock has another holder by now', async () => {
     const [child, client] = [await holderProcess(), await operator()]
     const holder = await hold(child)
     const lock = client.getLock('a')
@@ -246,7 +246,7 @@ describe('forceUnlock({ holder })', () => {
     assert.equal((await next(child, 'ended')).reason, undefined)
   })
 
-  it('of client.fleet rejects what has no holder with a field of its own', async () => {
+  it('forceUnlock({ holder }) of client.fleet rejects what has no holder with a field of its own', async () => {
     const client = await operator()
     const hold = await client.getFasterMultiLock('a', ['1']).lock()
     const forcing = client.fleet.forceUnlock('a', { holder: hold.holder })
@@ -255,11 +255,11 @@ describe('forceUnlock({ holder })', () => {
     assert.deepEqual(await client.fleet.forceUnlock('b', { holder: hold.holder }), { outcome: 'not-held' })
   })
 
-  it('is nothing that messages alone can do', async () => {
+  it('a forced release is nothing that messages alone can do', async () => {
     const child = await holderProcess()
     const holder = await hold(child)
     const message = JSON.stringify({ v: 1, forced: 'a', holder, by: 'somebody', graceMs: 0 })
-    for (let n = 0; n < 100; n++) await lab.server.admin.publish(`${INBOX_PREFIX}${holder.split(':')[0]}`, message)
+    for (let n = 0; n < 100; n++) await fixture.server.admin.publish(`${INBOX_PREFIX}${holder.split(':')[0]}`, message)
     child.send({ end: true })
     assert.equal((await next(child, 'ended')).reason, undefined)
   })

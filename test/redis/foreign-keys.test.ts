@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ScriptCall } from '../../src/lua/script.js'
+import { setUpFixture } from '../support/fixture.js'
 import { ABSURDITIES, CALLS, type Commands, OF_OTHERS } from '../support/foreign-keys.js'
-import { setUpLab } from '../support/lab.js'
 
 /** Of the server's own time, µs. */
 const MOST_US = 10_000
@@ -27,17 +27,17 @@ const SAME_TO_REDIS: readonly (readonly [script: RegExp, state: RegExp])[] = [
 ]
 
 describe('a script', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /./ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /./ })
 
   async function arrange(commands: Commands): Promise<void> {
-    const pipeline = lab.server.admin.multi().flushall()
+    const pipeline = fixture.server.admin.multi().flushall()
     for (const [command, ...args] of commands) pipeline.call(command, args)
     for (const [error] of (await pipeline.exec()) ?? []) assert.ifError(error)
   }
 
   /** All keys with their types, contents and expiries. */
   async function contents(): Promise<Map<string, { bytes: string; ttl: number }>> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const keys = (await admin.keys('*')).sort()
     const pipeline = admin.pipeline()
     for (const key of keys) pipeline.dumpBuffer(key).pttl(key)
@@ -51,15 +51,15 @@ describe('a script', () => {
 
   /** Ends a script that does not end by itself; by another connection, as nothing else is served meanwhile. */
   async function endScript(): Promise<void> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const other = admin.duplicate({ enableReadyCheck: false, connectionName: '' }).on('error', () => {})
-    await other.script('KILL').catch(() => lab.server.restart()) // one that has written cannot be killed
+    await other.script('KILL').catch(() => fixture.server.restart()) // one that has written cannot be killed
     other.disconnect()
   }
 
   /** The reply of a call or its error, and the server's time for it, µs. */
   async function run({ script, keys, args }: ScriptCall): Promise<{ reply: unknown; us: number }> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const killer = setTimeout(() => void endScript(), ENDLESS_MS)
     await admin.config('RESETSTAT')
     const reply = await admin.eval(script.text, keys.length, ...keys, ...args).catch((error: Error) => error)

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import type { BaseLock, Client, ReadWriteLock } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { startTwin } from '../support/redisson-twin/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -58,13 +58,13 @@ function figures(waited: readonly number[]): string {
 }
 
 describe('hand-offs between tasks of one client', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   for (const workMs of [0, 1]) {
     const sections = workMs > 0 ? `sections of ${workMs} ms` : 'empty sections'
 
     it(`another client gets the lock after each run, although 50 tasks never pause, with ${sections}`, async (t) => {
-      const [client, other] = [await lab.connect(), await lab.connect()]
+      const [client, other] = [await fixture.connect(), await fixture.connect()]
       const crowd = new Crowd(client.getLock('a'), 50, workMs)
       const waited = await waits(30, async () => {
         const hold = await other.getLock('a').lock()
@@ -77,8 +77,8 @@ describe('hand-offs between tasks of one client', () => {
     })
 
     it(`Redisson gets the lock after each run, although 50 tasks never pause, with ${sections}`, async (t) => {
-      const client = await lab.connect()
-      await using java = await startTwin(lab.server.url)
+      const client = await fixture.connect()
+      await using java = await startTwin(fixture.server.url)
       const crowd = new Crowd(client.getLock('a'), 50, workMs)
       const waited = await waits(30, async () => {
         assert(await java.lock('a', 1, 30_000, 30_000))
@@ -91,7 +91,7 @@ describe('hand-offs between tasks of one client', () => {
   }
 
   it('readers of the same client get the lock after each run of its writers', async (t) => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getReadWriteLock('a')
     const crowd = new Crowd(lock.writeLock(), 50, 1)
     const waited = await waits(30, async () => {
@@ -104,7 +104,7 @@ describe('hand-offs between tasks of one client', () => {
   })
 
   it('the non-reentrant lock of the same client and name gets its turn after each run', async (t) => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const crowd = new Crowd(client.getLock('a'), 50, 1)
     const waited = await waits(30, async () => {
       const hold = await client.getNonReentrantLock('a').lock()
@@ -116,7 +116,7 @@ describe('hand-offs between tasks of one client', () => {
   })
 
   it('two busy clients get about equal shares of a lock', async (t) => {
-    const clients = [await lab.connect(), await lab.connect()]
+    const clients = [await fixture.connect(), await fixture.connect()]
     const crowds = clients.map((client) => new Crowd(client.getLock('a'), 10, 1))
     await sleep(3_000)
     await Promise.all(crowds.map((crowd) => crowd.stop()))
@@ -130,7 +130,7 @@ describe('hand-offs between tasks of one client', () => {
       [0, 1],
       [3, 4],
     ] as const) {
-      const client = await lab.connect({ maxHandOffs, maxHandOffMs: 600_000 })
+      const client = await fixture.connect({ maxHandOffs, maxHandOffMs: 600_000 })
       const crowd = new Crowd(client.getLock('a'), 10, 1)
       await waitUntil(() => crowd.sections >= 100, { timeoutMs: 30_000 })
       await crowd.stop()
@@ -142,18 +142,18 @@ describe('hand-offs between tasks of one client', () => {
 
   it('a run of hand-offs over five leases is renewed, and costs only renewals', async (t) => {
     const leaseMs = 1_500
-    const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: leaseMs })
+    const client = await fixture.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: leaseMs })
     client.on('lost', () => assert.fail('it was lost'))
     const crowd = new Crowd(client.getLock('a'), 20, 1)
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+    await waitUntil(async () => (await fixture.server.admin.pubsub('CHANNELS')).length > 0)
     await waitUntil(() => crowd.sections > 100)
     const [sections, grants] = [crowd.sections, crowd.grants]
     let least = leaseMs
     const startedAt = performance.now()
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       const endsAt = startedAt + 5 * leaseMs
       while (performance.now() < endsAt) {
-        least = Math.min(least, await lab.server.admin.pttl('a'))
+        least = Math.min(least, await fixture.server.admin.pttl('a'))
         await sleep(20)
       }
     })
@@ -171,7 +171,7 @@ describe('hand-offs between tasks of one client', () => {
   })
 
   it('a run with empty sections blocks the event loop no longer than maxHandOffMs', async (t) => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
     client.on('lost', () => assert.fail('it was lost'))
     const delay = monitorEventLoopDelay({ resolution: 1 })
     const crowd = new Crowd(client.getLock('a'), 50)
@@ -190,14 +190,14 @@ describe('hand-offs between tasks of one client', () => {
 })
 
 describe('hand-offs of a write lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   /** Whether a waiting writer got it by a hand-off, not from Redis. */
   async function isPassedOn(client: Client, inside: (lock: ReadWriteLock) => Promise<unknown>): Promise<boolean> {
     const lock = client.getReadWriteLock('a')
     const first = lock.writeLock().withLock(async (hold) => {
       await inside(lock)
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+      await waitUntil(async () => (await fixture.server.admin.pubsub('CHANNELS')).length > 0)
       await sleep(20)
       return hold.holder
     })
@@ -207,13 +207,13 @@ describe('hand-offs of a write lock', () => {
   }
 
   it('a write lock is handed off when its holder has read inside and released the read', async () => {
-    const client = await lab.connect(LONG_RUN)
+    const client = await fixture.connect(LONG_RUN)
     assert.equal(await isPassedOn(client, async () => {}), true)
     assert.equal(await isPassedOn(client, async (lock) => await lock.readLock().withLock(() => {})), true)
   })
 
   it('a write lock is not handed off while its holder still reads', async () => {
-    const client = await lab.connect(LONG_RUN)
+    const client = await fixture.connect(LONG_RUN)
     const lock = client.getReadWriteLock('a')
     let release: Promise<void> | undefined
     const passed = isPassedOn(client, async () => {
@@ -232,12 +232,12 @@ describe('hand-offs of a write lock', () => {
   })
 
   it('a write lock is not handed off while a reader waits to join it', async () => {
-    const { client, proxy } = await lab.connectThroughProxy(LONG_RUN)
+    const { client, proxy } = await fixture.connectThroughProxy(LONG_RUN)
     const lock = client.getReadWriteLock('a')
     await lock.writeLock().withLock(async () => await lock.readLock().withLock(() => {})) // Redis knows the scripts
     const write = await lock.writeLock().lock()
     const next = lock.writeLock().lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+    await waitUntil(async () => (await fixture.server.admin.pubsub('CHANNELS')).length > 0)
     const abort = new AbortController()
     proxy.delay(100)
     const aborted = lock.readLock().lock({ within: write, signal: abort.signal })
@@ -259,7 +259,7 @@ describe('hand-offs of a write lock', () => {
   })
 
   it('a write lock is not handed off while a leftover task of its holder is about to read as the old owner', async () => {
-    const client = await lab.connect(LONG_RUN)
+    const client = await fixture.connect(LONG_RUN)
     let stray: Promise<unknown> | undefined
     const passed = await isPassedOn(client, async (lock) => {
       stray = (async () => {

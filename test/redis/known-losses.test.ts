@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold, Lock } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** Long enough that no renewal finds out first. */
@@ -20,7 +20,7 @@ function assertGone(hold: Hold, reason = 'gone'): void {
 }
 
 describe('a lock that Redis grants to a second task of the client', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:/ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^redisson_lock_token:/ })
 
   const exclusive: Record<string, (client: Client) => Lock> = {
     lock: (client) => client.getLock('a'),
@@ -34,12 +34,12 @@ describe('a lock that Redis grants to a second task of the client', () => {
   }
   for (const [kind, lockOf] of Object.entries(exclusive)) {
     it(`a grant to a second task of the client ends the first hold at once: ${kind}`, async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+      const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
       const losses = lossesOf(client)
       const lock = lockOf(client)
       const first = await lock.lock()
       const again = kind === 'non-reentrant lock' ? undefined : await lock.lock({ within: first })
-      await lab.server.admin.del('a')
+      await fixture.server.admin.del('a')
       const second = await lock.lock()
       assertGone(first)
       if (again) assertGone(again)
@@ -53,24 +53,24 @@ describe('a lock that Redis grants to a second task of the client', () => {
   }
 
   it('a grant to a writer ends the holds of readers, and a grant to a reader ends the hold of a writer', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const [reads, writes] = [client.getReadWriteLock('a').readLock(), client.getReadWriteLock('a').writeLock()]
     const readers = [await reads.lock(), await reads.lock()]
     for (const reader of readers) reader.assertHeld()
-    await lab.server.admin.flushall()
+    await fixture.server.admin.flushall()
     const writer = await writes.lock()
     for (const reader of readers) assertGone(reader)
-    await lab.server.admin.flushall()
+    await fixture.server.admin.flushall()
     const reader = await reads.lock()
     assertGone(writer)
     await reader.unlock()
   })
 
   it('a grant of values ends the holds with a value in common, and no others', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const first = await client.getFasterMultiLock('a', ['x', 'y']).lock()
     const apart = await client.getFasterMultiLock('a', ['z']).lock()
-    await lab.server.admin.hdel('a', ...(await lab.server.admin.hkeys('a')).filter((field) => field !== ''))
+    await fixture.server.admin.hdel('a', ...(await fixture.server.admin.hkeys('a')).filter((field) => field !== ''))
     const second = await client.getFasterMultiLock('a', ['y', 'w']).lock()
     assertGone(first)
     apart.assertHeld() // by what the client knows
@@ -79,7 +79,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
   })
 
   it('a grant ends no hold that may share the lock: readers, a reading writer, permits', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const cells = client.getReadWriteLock('a')
     const semaphore = client.getPermitExpirableSemaphore('permits')
     await semaphore.trySetPermits(2)
@@ -96,10 +96,10 @@ describe('a lock that Redis grants to a second task of the client', () => {
 })
 
 describe('forceUnlock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('forceUnlock() ends a hold that was requested before it in the same turn at once', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const losses = lossesOf(client)
     const lock = client.getLock('a')
     const taking = lock.tryLock()
@@ -109,12 +109,12 @@ describe('forceUnlock', () => {
     assert(hold)
     assertGone(hold, 'forced')
     assert.deepEqual(losses, ['a forced'])
-    assert.equal(await lab.server.admin.exists('a'), 0)
+    assert.equal(await fixture.server.admin.exists('a'), 0)
   })
 
   it('forceUnlock() leaves the lock free when an earlier acquire had to be repeated and ran after it', async () => {
-    const { admin } = lab.server
-    const [holder, client] = [await lab.connect(), await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })]
+    const { admin } = fixture.server
+    const [holder, client] = [await fixture.connect(), await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })]
     await holder.getLock('a').lock()
     await admin.script('FLUSH')
     assert.equal(await holder.getLock('b').forceUnlock(), false) // Redis knows this script again, and no other
@@ -127,7 +127,7 @@ describe('forceUnlock', () => {
   })
 
   it('forceUnlock() does not affect a hold requested after it in the same turn', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const lock = client.getLock('a')
     const first = await lock.lock()
     const forcing = lock.forceUnlock()

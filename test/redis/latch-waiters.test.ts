@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
@@ -13,37 +13,39 @@ const POLL_MS = 8_000
 
 /** Each test shows that a known defect of Redisson’s RedissonCountDownLatch and CountDownLatchPubSub does not occur here. */
 describe('the waiters of a latch', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('latches with braces in their names work like any other', async () => {
     for (const name of ['{shop}:order', 'a{t}b', '{}', 'a}b', 'a{b']) {
-      const [latch, other] = [await lab.connect(), await lab.connect()].map((client) => client.getCountDownLatch(name))
+      const [latch, other] = [await fixture.connect(), await fixture.connect()].map((client) =>
+        client.getCountDownLatch(name),
+      )
       await latch?.trySetCount(1)
       const waiting = latch?.await()
-      await listening(lab)
+      await listening(fixture)
       const openedAt = performance.now()
       await other?.countDown()
       assert.equal(await waiting, true)
       assert(performance.now() - openedAt < WOKEN_MS, 'woken, not polling')
-      await listening(lab, 0)
+      await listening(fixture, 0)
     }
   })
 
   it('a latch that opens without a message, or while the message is lost, is found open', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('a')
+    const latch = (await fixture.connect()).getCountDownLatch('a')
     await latch.trySetCount(1)
     const polled = settlesWithin(latch.await(), POLL_MS)
-    await listening(lab)
+    await listening(fixture)
     await sleep(200)
-    await lab.server.admin.del('a') // no message
+    await fixture.server.admin.del('a') // no message
     assert.deepEqual(await polled, { status: 'fulfilled', value: true })
-    await listening(lab, 0)
+    await listening(fixture, 0)
 
     await latch.trySetCount(1)
     const waiting = settlesWithin(latch.await(), WOKEN_MS)
-    await listening(lab)
-    await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await lab.server.admin.del('a')
+    await listening(fixture)
+    await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await fixture.server.admin.del('a')
     assert.deepEqual(
       await waiting,
       { status: 'fulfilled', value: true },
@@ -52,13 +54,15 @@ describe('the waiters of a latch', () => {
   })
 
   it('deleting a latch wakes its waiters, those of a peer too', async () => {
-    const [latch, other] = [await lab.connect(), await lab.connect()].map((client) => client.getCountDownLatch('a'))
-    const peer = await openSynchronizerTwin(lab)
+    const [latch, other] = [await fixture.connect(), await fixture.connect()].map((client) =>
+      client.getCountDownLatch('a'),
+    )
+    const peer = await openSynchronizerTwin(fixture)
     assert(latch && other)
     await latch.trySetCount(9)
     const waiting = [latch.await(), other.await(), peer.await('a')]
     const channel = 'redisson_countdownlatch__channel__{a}'
-    await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', channel))[1] === 3)
+    await waitUntil(async () => (await fixture.server.admin.pubsub('NUMSUB', channel))[1] === 3)
     await waitUntil(() => peer.sleeping === 1)
     const deletedAt = performance.now()
     await latch.delete()
@@ -67,7 +71,7 @@ describe('the waiters of a latch', () => {
   })
 
   it('a message between the count and the pause of a waiter is never lost', async () => {
-    const [client, peer] = [await lab.connect(), await openSynchronizerTwin(lab)]
+    const [client, peer] = [await fixture.connect(), await openSynchronizerTwin(fixture)]
     const latch = client.getCountDownLatch('a')
     const rounds = 60
     for (let round = 0; round < rounds; round++) {
@@ -83,15 +87,15 @@ describe('the waiters of a latch', () => {
   })
 
   it('a false message that a latch is open costs one check', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('a')
+    const latch = (await fixture.connect()).getCountDownLatch('a')
     await latch.trySetCount(1)
     const waits = Array.from({ length: 50 }, () => latch.await())
-    await listening(lab)
-    await repliesForgotten(lab)
+    await listening(fixture)
+    await repliesForgotten(fixture)
     await sleep(100)
     for (let n = 0; n < 3; n++) {
-      const looks = await countCommands(lab.server, async () => {
-        await lab.server.admin.publish('redisson_countdownlatch__channel__{a}', '0')
+      const looks = await countCommands(fixture.server, async () => {
+        await fixture.server.admin.publish('redisson_countdownlatch__channel__{a}', '0')
         await sleep(200)
       })
       assert.equal(looks.scripts, 1)
@@ -101,7 +105,7 @@ describe('the waiters of a latch', () => {
   })
 
   it('an open latch is open however short the wait, and the wait ends in time if subscribing is impossible', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
+    const { client, proxy } = await fixture.connectThroughProxy()
     const latch = client.getCountDownLatch('a')
     for (const waitTimeMs of [0, 200]) assert.equal(await latch.await({ waitTimeMs }), true)
     await latch.trySetCount(1)

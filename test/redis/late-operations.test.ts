@@ -8,7 +8,7 @@ import type { ClientOptions } from '../../src/index.js'
 import { SystemClock } from '../../src/util/clock.js'
 import { idempotencyKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
 import { repliesForgotten, STORED_REPLIES } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
@@ -31,26 +31,26 @@ function runs(command: Command, script: string): boolean {
 }
 
 describe('an operation on a counter that reaches Redis late', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: STORED_REPLIES })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: STORED_REPLIES })
 
   /** A client with a clock that can be set, whose commands pass through `pass`. */
   async function connect(pass: (command: Command, send: Send) => Promise<unknown>, options?: ClientOptions) {
-    const redis = new Redis(lab.server.url)
+    const redis = new Redis(fixture.server.url)
     const port = ioredis(redis)
     const send = port.send.bind(port)
     port.send = (command, key) => pass(command, (other) => send(other, key))
     const clock = new SettableClock()
     const client = new Client(port, options, { clock })
-    lab.onEnd(async () => {
+    fixture.onEnd(async () => {
       await client.close()
       redis.disconnect()
-      await lab.server.admin.del('a', 'p', 'l')
+      await fixture.server.admin.del('a', 'p', 'l')
     })
     return { client, clock }
   }
 
   it('an operation that arrives after its idempotency key expired changes nothing, whatever it is', async () => {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const sent: Command[] = []
     const { client } = await connect((command, send) => {
       sent.push(command)
@@ -84,7 +84,7 @@ describe('an operation on a counter that reaches Redis late', () => {
       else await admin.set(key, before)
       await operation()
       assert.equal(await admin.get(key), String(after), script)
-      await repliesForgotten(lab)
+      await repliesForgotten(fixture)
       if (meanwhile === 'deleted') await admin.del(key)
       else await admin.set(key, meanwhile)
       const copy = sent.findLast((command) => runs(command, script))
@@ -96,7 +96,7 @@ describe('an operation on a counter that reaches Redis late', () => {
   })
 
   it('an operation has an unknown outcome if one copy ran without a reply and the next is too late, and counts once', async () => {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     let tries = 0
     const { client } = await connect(
       async (command, send) => {
@@ -110,7 +110,7 @@ describe('an operation on a counter that reaches Redis late', () => {
     )
     const semaphore = client.getSemaphore('a')
     await semaphore.trySetPermits(3)
-    await repliesForgotten(lab)
+    await repliesForgotten(fixture)
     await assert.rejects(semaphore.release(), { code: 'LOCK_OUTCOME_UNKNOWN' })
     assert(tries > 1, 'it was sent again')
     assert.equal(await admin.get('a'), '4')
@@ -125,30 +125,30 @@ describe('an operation on a counter that reaches Redis late', () => {
     for (const setByMs of [HOUR_MS, -2 * HOUR_MS, HOUR_MS]) {
       clock.aheadMs += setByMs // only the difference between both clocks counts
       for (const most of [3, 2]) {
-        await repliesForgotten(lab)
-        const { scripts } = await countCommands(lab.server, () => semaphore.release())
+        await repliesForgotten(fixture)
+        const { scripts } = await countCommands(fixture.server, () => semaphore.release())
         assert(scripts <= most, `${scripts} commands`) // with one that lets Redis forget
         await latch.countDown()
         done++
-        assert.deepEqual(await lab.server.admin.mget('a', 'l'), [String(1 + done), String(9 - done)])
+        assert.deepEqual(await fixture.server.admin.mget('a', 'l'), [String(1 + done), String(9 - done)])
       }
     }
     clock.aheadMs -= HOUR_MS
     await semaphore.acquire({ permits: 1 + done })
-    assert.equal(await lab.server.admin.get('a'), '0')
+    assert.equal(await fixture.server.admin.get('a'), '0')
   })
 
   it('the first operation of a client runs once in the background when Redis does not reply', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
-    lab.onEnd(() => lab.server.admin.del('a'))
+    const { client, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 500 })
+    fixture.onEnd(() => fixture.server.admin.del('a'))
     const semaphore = client.getSemaphore('a')
     await semaphore.availablePermits()
     proxy.freeze()
     await assert.rejects(semaphore.release(), { code: 'LOCK_OUTCOME_UNKNOWN' })
     proxy.pass()
-    await waitUntil(async () => (await lab.server.admin.get('a')) === '1', { timeoutMs: 15_000 })
+    await waitUntil(async () => (await fixture.server.admin.get('a')) === '1', { timeoutMs: 15_000 })
     await sleep(2_000)
-    assert.equal(await lab.server.admin.get('a'), '1')
+    assert.equal(await fixture.server.admin.get('a'), '1')
   })
 })
 

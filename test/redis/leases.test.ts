@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { listening } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -10,15 +10,15 @@ const WATCHDOG_MS = 30_000
 
 /** Each test shows that a known defect of Redisson’s RedissonLock and RedissonBaseLock (one `internalLockLeaseTime` for each lock object) does not occur here. */
 describe('the lease of a hold', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function expectLease(leaseMs: number, name = 'a'): Promise<void> {
-    const left = await lab.server.admin.pttl(name)
+    const left = await fixture.server.admin.pttl(name)
     assert(left > leaseMs - 4_000 && left <= leaseMs + 50, `PTTL is ${left}, not about ${leaseMs}`)
   }
 
   it('an expired lease is not the lease of the next hold of the same lock object', async () => {
-    const lock = (await lab.connect()).getLock('a')
+    const lock = (await fixture.connect()).getLock('a')
     const first = await lock.lock({ leaseTimeMs: 300 })
     await waitUntil(() => first.signal.aborted)
     const hold = await lock.lock()
@@ -27,7 +27,7 @@ describe('the lease of a hold', () => {
   })
 
   it('the release of an inner hold keeps the lease of the outer one', async () => {
-    const lock = (await lab.connect()).getLock('a')
+    const lock = (await fixture.connect()).getLock('a')
     const outer = await lock.lock({ leaseTimeMs: 60_000 })
     await (await lock.lock({ within: outer, leaseTimeMs: 500 })).unlock()
     await expectLease(60_000)
@@ -37,22 +37,22 @@ describe('the lease of a hold', () => {
   })
 
   it('a waiter on the same lock object does not inherit the lease of the previous holder', async () => {
-    const lock = (await lab.connect()).getLock('a')
+    const lock = (await fixture.connect()).getLock('a')
     for (let round = 0; round < 10; round++) {
       const hold = await lock.lock({ leaseTimeMs: 2_000 })
       const waiting = lock.lock()
-      await listening(lab, 1, 'holdfast_inbox:*')
+      await listening(fixture, 1, 'holdfast_inbox:*')
       await hold.unlock()
       const next = await waiting
       await expectLease(WATCHDOG_MS)
       await next.unlock()
-      await listening(lab, 0)
+      await listening(fixture, 0)
     }
   })
 
   it('a lease that would round to zero is refused, and nothing is sent', async () => {
-    const lock = (await lab.connect()).getLock('a')
-    const count = await countCommands(lab.server, async () => {
+    const lock = (await fixture.connect()).getLock('a')
+    const count = await countCommands(fixture.server, async () => {
       for (const leaseTimeMs of [0, 0.5, 1, -1])
         await assert.rejects(lock.lock({ leaseTimeMs }), { code: 'LOCK_CONFIG' })
     })
@@ -60,7 +60,7 @@ describe('the lease of a hold', () => {
   })
 
   it('a re-entry with a short lease expires by itself without ending or shortening the outer hold', async () => {
-    const lock = (await lab.connect()).getLock('a')
+    const lock = (await fixture.connect()).getLock('a')
     const outer = await lock.lock()
     const inner = await lock.lock({ within: outer, leaseTimeMs: 300 })
     await expectLease(WATCHDOG_MS)

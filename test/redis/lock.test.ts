@@ -2,26 +2,26 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 
 for (const driver of drivers) {
   describe(`a plain lock, through ${driver.name}`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
     it('a waiter for a lock without an expiry sends at most 5 commands a second', async () => {
-      const client = await lab.connect()
-      await lab.server.admin.hset('a', 'foreign:1', 1)
+      const client = await fixture.connect()
+      await fixture.server.admin.hset('a', 'foreign:1', 1)
       assert.equal(await client.getLock('a').remainingLeaseMs(), Number.POSITIVE_INFINITY)
       await client.getLock('a').tryLock({ waitTimeMs: 200 }) // Redis knows the scripts from here on
-      const count = await countCommands(lab.server, async () => {
+      const count = await countCommands(fixture.server, async () => {
         assert.equal(await client.getLock('a').tryLock({ waitTimeMs: 1_000 }), null)
       })
       assert(count.scripts <= 5, `${count.scripts} scripts`)
-      await lab.server.admin.del('a')
+      await fixture.server.admin.del('a')
     })
 
     it('a lock released in time is not reported lost, although the release took longer than the lease', async () => {
-      const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_500 })
+      const { client, proxy } = await fixture.connectThroughProxy({ lockWatchdogTimeoutMs: 1_500 })
       let lost = 0
       client.on('lost', () => lost++)
       const hold = await client.getLock('a').lock()
@@ -32,7 +32,7 @@ for (const driver of drivers) {
     })
 
     it('client.adopt() adopts a plain lock as one hold, whatever its hold count was', async () => {
-      const [one, two] = [await lab.connect(), await lab.connect()]
+      const [one, two] = [await fixture.connect(), await fixture.connect()]
       const hold = await one.getLock('a').lock()
       await one.getLock('a').lock({ within: hold })
       const holder = hold.handOver()

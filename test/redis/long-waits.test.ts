@@ -5,8 +5,9 @@ import { applicationOf } from '../../src/fleet/client-info.js'
 import { type Client, getMultiLock, type KnownHolder, type Lock, WaitTimeoutError } from '../../src/index.js'
 import type { ClientEvents } from '../../src/locks/context.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { spawnChild } from '../support/processes/child.js'
+import { listening, REDISSON_CHANNELS } from '../support/subscribers.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 const REDISSON = '8743c9c0-0795-4907-87fd-6c719a6b4586'
@@ -21,15 +22,16 @@ async function timeoutOf(waiting: Promise<unknown>): Promise<WaitTimeoutError> {
 }
 
 describe('a call that waited in vain says who holds the lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('this client, since when, and its label, without a command', async () => {
-    const client = await lab.connect()
+  it('a call that waited in vain names this client, since when and its label, without a command', async () => {
+    const client = await fixture.connect()
     const hold = await client.getLock('a').lock({ label: 'refund' })
     await client.getLock('a').tryLock({ waitTimeMs: 20 }) // Redis knows the scripts from here on
+    await listening(fixture, 0, REDISSON_CHANNELS) // its UNSUBSCRIBE is not counted
     const tryOnce = async (): Promise<unknown> => await client.getLock('a').tryLock()
-    const refused = await countCommands(lab.server, tryOnce)
-    const count = await countCommands(lab.server, async () => {
+    const refused = await countCommands(fixture.server, tryOnce)
+    const count = await countCommands(fixture.server, async () => {
       const error = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 0 }))
       assert.match(error.heldBy ?? '', /^held by this client, taken [\d.]+ s ago, label "refund"$/)
       assert(error.message.includes(`within 0 ms: ${error.heldBy}. Wait longer`), error.message)
@@ -38,12 +40,12 @@ describe('a call that waited in vain says who holds the lock', () => {
         [[hold.holder, 'refund', 'responding']],
       )
     })
-    assert.equal(count.total, refused.total)
+    assert.deepEqual(count.calls, refused.calls)
     await hold.unlock()
   })
 
-  it('another client of this process', async () => {
-    const [one, other] = [await lab.connect(), await lab.connect()]
+  it('a call that waited in vain names another client of this process', async () => {
+    const [one, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await other.getLock('a').lock({ label: 'refund' })
     const { heldBy, holders } = await timeoutOf(one.getLock('a').withLock({ waitTimeMs: 20 }, () => {}))
     const [{ holder, label, status, heldMs = -1 }, ...more] = holders as [KnownHolder]
@@ -53,9 +55,9 @@ describe('a call that waited in vain says who holds the lock', () => {
     await hold.unlock()
   })
 
-  it('a Redisson client, with its id and its lease', async () => {
-    const client = await lab.connect()
-    const { admin } = lab.server
+  it('a call that waited in vain names a Redisson client, with its id and its lease', async () => {
+    const client = await fixture.connect()
+    const { admin } = fixture.server
     await admin.hset('a', `${REDISSON}:54`, '1')
     await admin.pexpire('a', 30_000)
     const { heldBy, holders } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 20 }))
@@ -69,17 +71,17 @@ describe('a call that waited in vain says who holds the lock', () => {
     await admin.del('a')
   })
 
-  it('a Holdfast client of another process', async () => {
-    const client = await lab.connect()
-    const { admin } = lab.server
+  it('a call that waited in vain names a Holdfast client of another process', async () => {
+    const client = await fixture.connect()
+    const { admin } = fixture.server
     await admin.hset('a', `${REDISSON.slice(0, -8)}401dfa57:7`, '1')
     const { heldBy } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 20 }))
     assert.match(heldBy ?? '', /^held by a Holdfast client of another process, 8743c9c0-.*401dfa57 \(owner 7\)$/)
     await admin.del('a')
   })
 
-  it('the readers of a lock that is to be written', async () => {
-    const client = await lab.connect()
+  it('a call that waited in vain names the readers of a lock that is to be written', async () => {
+    const client = await fixture.connect()
     const lock = client.getReadWriteLock('a')
     const reader = await lock.readLock().lock({ label: 'report' })
     const { heldBy } = await timeoutOf(lock.writeLock().lock({ waitTimeMs: 20 }))
@@ -87,9 +89,9 @@ describe('a call that waited in vain says who holds the lock', () => {
     await reader.unlock()
   })
 
-  it('the readers in other processes, of whatever language, and how often each of them reads', async () => {
-    const client = await lab.connect()
-    const { admin } = lab.server
+  it('a call that waited in vain names readers in other processes, and how often each reads', async () => {
+    const client = await fixture.connect()
+    const { admin } = fixture.server
     await admin.hset('a', 'mode', 'read', `${REDISSON}:54`, '1', `${REDISSON}:55`, '2')
     for (const hold of ['54:rwlock_timeout:1', '55:rwlock_timeout:1', '55:rwlock_timeout:2']) {
       await admin.set(`{a}:${REDISSON}:${hold}`, '1', 'PX', 30_000)
@@ -105,9 +107,9 @@ describe('a call that waited in vain says who holds the lock', () => {
     await admin.del('a', ...(await admin.keys('{a}:*')))
   })
 
-  it('with the place in the queue of a fair lock, behind a thread of Redisson', async () => {
-    const client = await lab.connect()
-    const { admin } = lab.server
+  it('a call that waited in vain says its place in a fair queue, behind a Redisson thread', async () => {
+    const client = await fixture.connect()
+    const { admin } = fixture.server
     await admin.hset('a', `${REDISSON}:54`, '1')
     await admin.pexpire('a', 30_000)
     await admin.rpush('redisson_lock_queue:{a}', `${REDISSON}:55`)
@@ -118,9 +120,9 @@ describe('a call that waited in vain says who holds the lock', () => {
     await admin.del('a', 'redisson_lock_queue:{a}', 'redisson_lock_timeout:{a}')
   })
 
-  it('with the place of its client in the turn queue of a plain lock', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
-    const { admin } = lab.server
+  it("a call that waited in vain says its client's place in the turn queue of a plain lock", async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const { admin } = fixture.server
     await admin.hset('a', `${REDISSON.slice(0, -8)}401dfa57:7`, '1')
     const abort = new AbortController()
     const first = other.getLock('a').lock({ signal: abort.signal })
@@ -132,12 +134,12 @@ describe('a call that waited in vain says who holds the lock', () => {
     await admin.del('a')
   })
 
-  it('as far as Redis lets this user look', async () => {
-    const { admin, port } = lab.server
+  it('a call that waited in vain says who holds the lock as far as Redis lets this user look', async () => {
+    const { admin, port } = fixture.server
     const rights = ['on', 'nopass', '+@all', '-get', '-lpos', '~a', '~holdfast_*', '&*']
     await admin.call('ACL', 'SETUSER', 'orders', ...rights)
-    lab.onEnd(() => admin.call('ACL', 'DELUSER', 'orders'))
-    const client = await lab.connect({ inspection: true }, `redis://orders:any@127.0.0.1:${port}`)
+    fixture.onEnd(() => admin.call('ACL', 'DELUSER', 'orders'))
+    const client = await fixture.connect({ inspection: true }, `redis://orders:any@127.0.0.1:${port}`)
     const holder = `${REDISSON.slice(0, -8)}401dfa57:7`
     await admin.hset('a', holder, '1')
     const { heldBy, holders, position } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))
@@ -147,8 +149,8 @@ describe('a call that waited in vain says who holds the lock', () => {
     await admin.del('a')
   })
 
-  it('the one of a multi-lock that is held', async () => {
-    const client = await lab.connect()
+  it('a call that waited in vain names the held one of a multi-lock', async () => {
+    const client = await fixture.connect()
     const hold = await client.getLock('b').lock({ label: 'refund' })
     const multi = getMultiLock(client.getLock('a'), client.getLock('b'))
     const { heldBy } = await timeoutOf(multi.lock({ waitTimeMs: 20 }))
@@ -156,8 +158,8 @@ describe('a call that waited in vain says who holds the lock', () => {
     await hold.unlock()
   })
 
-  it('nobody: a semaphore of either kind that does not exist', async () => {
-    const client = await lab.connect()
+  it('a call that waited in vain names nobody for a semaphore that does not exist', async () => {
+    const client = await fixture.connect()
     for (const [name, acquire] of [
       ['s', () => client.getSemaphore('s').acquire({ waitTimeMs: 20 })],
       ['s', () => client.getSemaphore('s').withPermit({ waitTimeMs: 20 }, () => {})],
@@ -175,11 +177,11 @@ describe('a call that waited in vain says who holds the lock', () => {
 })
 
 describe('waitTimeMs of the client', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('limits the calls that would wait without limit, and no others', async () => {
-    const client = await lab.connect({ waitTimeMs: 100 })
-    const holder = await lab.connect()
+  it('waitTimeMs of the client limits the calls that would wait without limit, and no others', async () => {
+    const client = await fixture.connect({ waitTimeMs: 100 })
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
     const latch = client.getCountDownLatch('latch')
     await latch.trySetCount(1)
@@ -205,7 +207,7 @@ describe('waitTimeMs of the client', () => {
 })
 
 describe('longWait', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   /** Collects what a client reports. */
   function reportsOf(client: Client): ClientEvents['longWait'][0][] {
@@ -214,8 +216,8 @@ describe('longWait', () => {
     return reports
   }
 
-  it('says who holds the lock', async () => {
-    const client = await lab.connect()
+  it('longWait says who holds the lock', async () => {
+    const client = await fixture.connect()
     const reports = reportsOf(client)
     const hold = await client.getLock('a').lock({ label: 'refund' })
     const waiting = client.getLock('a').lock({ warnAfterMs: 50, label: 'export' })
@@ -227,8 +229,8 @@ describe('longWait', () => {
     assert.deepEqual([report?.lockName, report?.label, report?.waitedMs], ['a', 'export', 50])
   })
 
-  it('says that two call chains wait for each other: A inside B beside B inside A', async () => {
-    const client = await lab.connect()
+  it('longWait says that two call chains wait for each other: A inside B beside B inside A', async () => {
+    const client = await fixture.connect()
     const [a, b] = [client.getLock('a'), client.getLock('b')]
     const said = new Set<string>()
     let inside = 0
@@ -247,8 +249,8 @@ describe('longWait', () => {
     assert.equal(said.size, 2)
   })
 
-  it('does not say so of a call chain that waits for somebody who will release', async () => {
-    const client = await lab.connect()
+  it('longWait does not say so of a call chain that waits for somebody who will release', async () => {
+    const client = await fixture.connect()
     const reports = reportsOf(client)
     const [a, b] = [client.getLock('a'), client.getLock('b')]
     const hold = await b.lock()
@@ -261,8 +263,8 @@ describe('longWait', () => {
     assert(!reports[0]?.heldBy?.includes('deadlock'), reports[0]?.heldBy)
   })
 
-  it('says that a semaphore does not exist', async () => {
-    const client = await lab.connect()
+  it('longWait says that a semaphore does not exist', async () => {
+    const client = await fixture.connect()
     const reports = reportsOf(client)
     const abort = new AbortController()
     const waiting = client.getSemaphore('s').acquire({ warnAfterMs: 50, signal: abort.signal })
@@ -272,12 +274,12 @@ describe('longWait', () => {
     assert.match(reports[0]?.heldBy ?? '', /does not exist.*trySetPermits/)
   })
 
-  it('is one warning of the process if nobody listens', async () => {
+  it('longWait is one warning of the process if nobody listens', async () => {
     const warnings: (Error & { code?: string })[] = []
     const onWarning = (warning: Error): unknown => warnings.push(warning)
     process.on('warning', onWarning)
-    lab.onEnd(() => process.off('warning', onWarning))
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    fixture.onEnd(() => process.off('warning', onWarning))
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await client.getLock('a').lock({ label: 'refund' })
     const waits = [client, other].map((one) =>
       one.getLock('a').lock({ warnAfterMs: 50, label: 'export', waitTimeMs: 300 }),
@@ -295,19 +297,19 @@ describe('longWait', () => {
 })
 
 describe('a lock that a process has which says who it is', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^(a$|holdfast_)/ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^(a$|holdfast_)/ })
 
-  it('is held by that process, in words', async () => {
+  it('the holder of a lock is named in words if its process says who it is', async () => {
     const child = spawnChild(new URL('../support/processes/forced-holder-process.js', import.meta.url), [
-      lab.server.url,
+      fixture.server.url,
     ])
-    lab.onEnd(() => child.stop())
+    fixture.onEnd(() => child.stop())
     const { holder: id } = await child.nextMessage(({ at }) => at === 'ready')
-    const hasRecord = async () => (await lab.server.admin.exists(`holdfast_client:${id}`)) === 1
+    const hasRecord = async () => (await fixture.server.admin.exists(`holdfast_client:${id}`)) === 1
     await waitUntil(hasRecord, { message: 'a record' })
     child.send({ hold: 'lock', stopMs: 0 })
     await child.nextMessage(({ at }) => at === 'held')
-    const client = await lab.connect({ inspection: true })
+    const client = await fixture.connect({ inspection: true })
     const { heldBy, holders } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))
     assert.deepEqual([holders[0]?.client?.pid, holders[0]?.client?.host], [child.pid, hostname()])
     const [before = '', lease] = heldBy?.split(', whose lease ends in ') ?? []

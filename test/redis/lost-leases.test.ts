@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { LeaseLostError } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 async function lossOf(working: Promise<unknown>): Promise<LeaseLostError> {
@@ -14,10 +14,10 @@ async function lossOf(working: Promise<unknown>): Promise<LeaseLostError> {
 }
 
 describe('the loss of a hold with a lease of its own', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('names the lease, the label and how long the function ran, with the line of the caller in its stack', async () => {
-    const client = await lab.connect()
+  it('the loss of a lease names the lease, the label, the run time and the line of the caller', async () => {
+    const client = await fixture.connect()
     const refundTheOrder = async (): Promise<void> => {
       await client.getLock('a').withLock({ leaseTimeMs: 30, label: 'refund' }, async () => await sleep(120))
     }
@@ -31,8 +31,8 @@ describe('the loss of a hold with a lease of its own', () => {
     assert(error.stack?.includes(error.message), error.stack)
   })
 
-  it('has that also if the function rejects with the reason of hold.signal', async () => {
-    const client = await lab.connect()
+  it('the loss of a lease says that also if the function rejects with the reason of hold.signal', async () => {
+    const client = await fixture.connect()
     const refundTheOrder = async (): Promise<void> => {
       await client.getLock('a').withLock({ leaseTimeMs: 30 }, async ({ signal }) => {
         await waitUntil(() => signal.aborted)
@@ -44,8 +44,8 @@ describe('the loss of a hold with a lease of its own', () => {
     assert.match(error.stack ?? '', /at async refundTheOrder .*lost-leases\.test/)
   })
 
-  it('has the line of assertHeld() and of unlock() in its stack', async () => {
-    const client = await lab.connect()
+  it('the loss of a lease has the line of assertHeld() and of unlock() in its stack', async () => {
+    const client = await fixture.connect()
     const hold = await client.getLock('a').lock({ leaseTimeMs: 30 })
     await waitUntil(() => hold.signal.aborted)
     const writeTheOrder = (): void => hold.assertHeld()
@@ -56,8 +56,8 @@ describe('the loss of a hold with a lease of its own', () => {
     assert.equal(error, hold.signal.reason)
   })
 
-  it('does not blame a lease of its own for a renewed hold', async () => {
-    const client = await lab.connect()
+  it('the loss of a renewed hold does not blame a lease of its own', async () => {
+    const client = await fixture.connect()
     const hold = await client.getLock('a').lock({ label: 'refund' })
     await client.getLock('a').forceUnlock()
     const { message } = await lossOf(hold.unlock())

@@ -9,14 +9,14 @@ import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { generationKey } from '../../src/wire/keys.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { listening } from '../support/subscribers.js'
 import { repliesForgotten, requestOf, STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
   describe(`a command of a synchronizer whose reply is lost, through ${driver.name} with its default settings`, () => {
-    const lab = setUpLab(driver, [], { keysThatStay: STORED_REPLIES })
+    const fixture = setUpFixture(driver, [], { keysThatStay: STORED_REPLIES })
 
     /** Redis knows the scripts from here on, so that the faults find the requests. */
     async function warmUp(client: Client): Promise<void> {
@@ -35,10 +35,10 @@ for (const driver of drivers) {
     }
 
     it('a command that is repeated after its request or reply was lost counts once', async () => {
-      lab.onEnd(() => lab.server.admin.del('a', 'p', 'l'))
-      const { client, proxy } = await lab.connectThroughProxy()
+      fixture.onEnd(() => fixture.server.admin.del('a', 'p', 'l'))
+      const { client, proxy } = await fixture.connectThroughProxy()
       await warmUp(client)
-      const { admin } = lab.server
+      const { admin } = fixture.server
       const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
       const latch = client.getCountDownLatch('l')
       const ways = [proxy.dropNextReply.bind(proxy), proxy.dropNextRequest.bind(proxy)]
@@ -69,10 +69,10 @@ for (const driver of drivers) {
     })
 
     it('the result is that of the first copy of a repeated request', async () => {
-      lab.onEnd(() => lab.server.admin.del('a', 'p', 'l'))
-      const { client, proxy } = await lab.connectThroughProxy()
+      fixture.onEnd(() => fixture.server.admin.del('a', 'p', 'l'))
+      const { client, proxy } = await fixture.connectThroughProxy()
       await warmUp(client)
-      const { admin } = lab.server
+      const { admin } = fixture.server
       const [semaphore, latch] = [client.getSemaphore('a'), client.getCountDownLatch('l')]
       await admin.del('a', 'l')
 
@@ -101,17 +101,17 @@ for (const driver of drivers) {
     })
 
     it('a copy of an acquire that arrives after its caller has gone takes nothing', async () => {
-      lab.onEnd(() => lab.server.admin.del('a', 'p'))
-      const { client, proxy } = await lab.connectThroughProxy()
+      fixture.onEnd(() => fixture.server.admin.del('a', 'p'))
+      const { client, proxy } = await fixture.connectThroughProxy()
       await warmUp(client)
-      const { admin } = lab.server
+      const { admin } = fixture.server
       const semaphore = client.getSemaphore('a')
-      await repliesForgotten(lab)
+      await repliesForgotten(fixture)
       const abort = new AbortController()
       proxy.dropNextReply(requestOf('semaphore/acquire'))
       const waiting = settlesWithin(semaphore.acquire({ signal: abort.signal }), 10_000)
       await proxy.dropped
-      await listening(lab)
+      await listening(fixture)
       abort.abort()
       assert.equal((await waiting).status, 'rejected')
       const receipts = `holdfast_idempotency:{a}:${client.id}`
@@ -127,8 +127,8 @@ for (const driver of drivers) {
     })
 
     it('a permit with a lease is acquired once and released once despite lost replies', async () => {
-      lab.onEnd(() => lab.server.admin.del('a', 'p'))
-      const { client, proxy } = await lab.connectThroughProxy()
+      fixture.onEnd(() => fixture.server.admin.del('a', 'p'))
+      const { client, proxy } = await fixture.connectThroughProxy()
       await warmUp(client)
       const permits = client.getPermitExpirableSemaphore('p')
       const numbers = async () => [await permits.availablePermits(), await permits.acquiredPermits()]
@@ -146,8 +146,8 @@ for (const driver of drivers) {
     })
 
     it('a count-down with a lost reply is neither lost nor doubled, for waiters too', async () => {
-      const { client, proxy } = await lab.connectThroughProxy()
-      const other = (await lab.connect()).getCountDownLatch('l')
+      const { client, proxy } = await fixture.connectThroughProxy()
+      const other = (await fixture.connect()).getCountDownLatch('l')
       await warmUp(client)
       await client.getPermitExpirableSemaphore('p').delete()
       await other.trySetCount(2)

@@ -4,16 +4,16 @@ import { Redis } from 'ioredis'
 import { createClient, createClientPool } from 'redis'
 import { Client, connect, getMultiLock } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 
 /** What JavaScript can pass, and TypeScript refuses. */
 type Loose = (...args: unknown[]) => Promise<unknown>
 
 describe('a call that is written wrongly', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('says what to write, before any command is sent: options after the function', async () => {
-    const client = await lab.connect()
+  it('a wrong call says what to write, before any command is sent: options after the function', async () => {
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     const permits = client.getPermitExpirableSemaphore('p')
     const semaphore = client.getSemaphore('s')
@@ -25,7 +25,7 @@ describe('a call that is written wrongly', () => {
       'withPermit with leases': permits.withPermit.bind(permits),
       'tryWithPermit with leases': permits.tryWithPermit.bind(permits),
     } as unknown as Record<string, Loose>
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       for (const [name, call] of Object.entries(calls)) {
         const wrong = call(() => assert.fail('must not run'), { waitTimeMs: 1_000 })
         const refusal = {
@@ -41,9 +41,9 @@ describe('a call that is written wrongly', () => {
     assert.equal(await inJavaScript(() => 'ran', undefined), 'ran')
   })
 
-  it('says what to write: options by their names in other libraries', async () => {
-    const client = await lab.connect()
-    const count = await countCommands(lab.server, async () => {
+  it('a wrong call says what to write: options by their names in other libraries', async () => {
+    const client = await fixture.connect()
+    const count = await countCommands(fixture.server, async () => {
       for (const [option, name] of [
         ['waitTime', 'waitTimeMs'],
         ['timeout', 'waitTimeMs'],
@@ -67,13 +67,13 @@ describe('a call that is written wrongly', () => {
       ['lockWatchdogTimeout', 'lockWatchdogTimeoutMs'],
       ['redis', 'client'],
     ]) {
-      const wrong = connect({ url: lab.server.url, [option as string]: 1 })
+      const wrong = connect({ url: fixture.server.url, [option as string]: 1 })
       await assert.rejects(wrong, { code: 'LOCK_CONFIG', message: new RegExp(`^${option}: expected ${name} instead`) })
     }
   })
 
-  it('says what to write: a function or a number for the options', async () => {
-    const lock = (await lab.connect()).getLock('a')
+  it('a wrong call says what to write: a function or a number for the options', async () => {
+    const lock = (await fixture.connect()).getLock('a')
     const inJavaScript = lock.lock.bind(lock) as unknown as Loose
     await assert.rejects(
       inJavaScript(() => {}),
@@ -82,12 +82,12 @@ describe('a call that is written wrongly', () => {
     await assert.rejects(inJavaScript(5_000), { code: 'LOCK_CONFIG', message: /an object with some of leaseTimeMs/ })
   })
 
-  it('says what to write: connect with a client, several, a host and a port, or a client of Holdfast', async () => {
+  it('a wrong call says what to write: connect with a client, several, a host and port, or ours', async () => {
     const inJavaScript = connect as Loose
-    const { url, port } = lab.server
+    const { url, port } = fixture.server
     const redis = new Redis(url, { lazyConnect: true })
     const nodeRedis = createClient({ url })
-    const own = await lab.connect()
+    const own = await fixture.connect()
     for (const [target, said] of [
       [redis, /write connect\(\{ client: redis \}\)/],
       [nodeRedis, /write connect\(\{ client: redis \}\)/],
@@ -103,9 +103,9 @@ describe('a call that is written wrongly', () => {
     redis.disconnect()
   })
 
-  it('says what to write: something else as the option client', async () => {
-    const { url } = lab.server
-    const own = await lab.connect()
+  it('a wrong call says what to write: something else as the option client', async () => {
+    const { url } = fixture.server
+    const own = await fixture.connect()
     const pool = createClientPool({ url })
     for (const [client, said] of [
       [[], /call connect once for each server/],
@@ -120,15 +120,15 @@ describe('a call that is written wrongly', () => {
     }
   })
 
-  it('says what to write: new Client()', () => {
+  it('a wrong call says what to write: new Client()', () => {
     const inJavaScript = Client as unknown as new (target?: unknown) => Client
-    for (const target of [undefined, lab.server.url, { url: lab.server.url }]) {
+    for (const target of [undefined, fixture.server.url, { url: fixture.server.url }]) {
       assert.throws(() => new inJavaScript(target), { code: 'LOCK_CONFIG', message: /write `await connect\(url\)`/ })
     }
   })
 
-  it('says what to write: a multi-lock of an array, of a multi-lock, or of a lock of another copy', async () => {
-    const client = await lab.connect()
+  it("a wrong call says what to write: a multi-lock of an array, of a multi-lock or of a copy's lock", async () => {
+    const client = await fixture.connect()
     const [a, b] = [client.getLock('a'), client.getLock('b')]
     const inJavaScript = getMultiLock as unknown as (...locks: unknown[]) => unknown
     for (const [wrong, said] of [
@@ -144,11 +144,11 @@ describe('a call that is written wrongly', () => {
 
 // With RESP3, the default of ioredis 6, a client that has subscribed also takes commands.
 describe('an ioredis client in subscriber mode', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('is refused by connect', async () => {
-    const redis = new Redis(lab.server.url, { protocol: 2 })
-    lab.onEnd(() => redis.disconnect())
+  it('an ioredis client in subscriber mode is refused by connect', async () => {
+    const redis = new Redis(fixture.server.url, { protocol: 2 })
+    fixture.onEnd(() => redis.disconnect())
     await redis.subscribe('redisson_lock__channel:{news}')
     await assert.rejects(connect({ client: redis }), {
       code: 'LOCK_CONFIG',
@@ -157,11 +157,11 @@ describe('an ioredis client in subscriber mode', () => {
     })
   })
 
-  it('may subscribe later: Holdfast has a connection of its own', async () => {
-    const redis = new Redis(lab.server.url, { protocol: 2 })
-    lab.onEnd(() => redis.disconnect())
+  it('an ioredis client may subscribe later: Holdfast has a connection of its own', async () => {
+    const redis = new Redis(fixture.server.url, { protocol: 2 })
+    fixture.onEnd(() => redis.disconnect())
     const client = await connect({ client: redis })
-    lab.onEnd(() => client.close())
+    fixture.onEnd(() => client.close())
     await redis.subscribe('redisson_lock__channel:{news}')
     await client.getLock('a').withLock(() => {})
   })

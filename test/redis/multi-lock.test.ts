@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type Lock } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
+import { setUpFixture } from '../support/fixture.js'
 import { requestTo } from '../support/kinds.js'
-import { setUpLab } from '../support/lab.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -15,10 +15,10 @@ const unlike = (client: Client, name = 'a'): [Lock, Lock] => [
 ]
 
 describe('a multi-lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function exists(name: string): Promise<boolean> {
-    return (await lab.server.admin.exists(name)) === 1
+    return (await fixture.server.admin.exists(name)) === 1
   }
 
   /** As many tasks that use a lock in turn, until the end. */
@@ -36,7 +36,7 @@ describe('a multi-lock', () => {
   }
 
   it('a multi-lock is served next to a busy second lock as soon as a plain waiter, and keeps the first lock free', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const serve = async (kind: 'getLock' | 'getFairLock', name: string): Promise<void> => {
       const [first, second] = [client[kind](`${name}:1`), client[kind](`${name}:2`)]
       const users = use(second, 8, 400) // a line of 3.2 s
@@ -60,7 +60,7 @@ describe('a multi-lock', () => {
   })
 
   it('a multi-lock of two busy locks is served, because it keeps the first one longer after each round', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const users = ['a', 'b'].map((name) => use(other.getLock(name), 3, 60))
     await sleep(100)
     const both = getMultiLock(client.getLock('a'), client.getLock('b'))
@@ -69,7 +69,7 @@ describe('a multi-lock', () => {
   })
 
   it('a multi-lock keeps its place ahead of later callers of its client when a hold that it would re-enter is lost', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     for (let round = 0; round < 5; round++) {
       const [a, b] = [client.getLock(`a${round}`), client.getLock(`b${round}`)]
       const order: string[] = []
@@ -97,8 +97,8 @@ describe('a multi-lock', () => {
 
   it('two multi-locks named in opposite order are soon served: value sets of one group, one name on two servers', async () => {
     const second = await startRedis()
-    lab.onEnd(() => second.stop())
-    const [here, there] = [await lab.connect(), await lab.connect({}, second.url)]
+    fixture.onEnd(() => second.stop())
+    const [here, there] = [await fixture.connect(), await fixture.connect({}, second.url)]
     const pairs: [Lock, Lock][] = [
       [here.getFasterMultiLock('group', ['1']), here.getFasterMultiLock('group', ['2'])],
       [here.getLock('a'), there.getLock('a')],
@@ -119,30 +119,32 @@ describe('a multi-lock', () => {
   })
 
   it('a multi-lock of plain locks on one server is acquired, refused and released by one command each', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const names = ['a', 'b', 'c', 'd']
     const all = getMultiLock(...names.map((name) => client.getLock(name)))
     for (let round = 0; round < 2; round++) {
       const hold = await all.lock()
       for (const name of names) {
-        const [[holder, count], ...more] = Object.entries(await lab.server.admin.hgetall(name)) as [[string, string]]
+        const [[holder, count], ...more] = Object.entries(await fixture.server.admin.hgetall(name)) as [
+          [string, string],
+        ]
         assert(holder.startsWith(`${client.id}:`) && hold.holder.includes(holder))
         assert.deepEqual([count, more.length], ['1', 0])
       }
       await hold.unlock()
     }
     const holds: Hold[] = []
-    assert.equal((await countCommands(lab.server, async () => holds.push(await all.lock()))).scripts, 1)
-    assert.equal((await countCommands(lab.server, () => holds[0]?.unlock())).scripts, 1)
+    assert.equal((await countCommands(fixture.server, async () => holds.push(await all.lock()))).scripts, 1)
+    assert.equal((await countCommands(fixture.server, () => holds[0]?.unlock())).scripts, 1)
 
     const busy = await other.getLock('c').lock()
-    const { scripts, calls } = await countCommands(lab.server, async () => assert.equal(await all.tryLock(), null))
+    const { scripts, calls } = await countCommands(fixture.server, async () => assert.equal(await all.tryLock(), null))
     assert.deepEqual([scripts, calls['hset']], [1, undefined])
     await busy.unlock()
   })
 
   it('a multi-lock of plain locks never holds some without the others, however many contend', async () => {
-    const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const clients = [await fixture.connect(), await fixture.connect(), await fixture.connect()]
     const names = ['a', 'b', 'c', 'd']
     const inside = new Map<string, number>()
     let sections = 0
@@ -165,11 +167,11 @@ describe('a multi-lock', () => {
     )
     await Promise.all(tasks)
     assert.equal(sections, 90)
-    assert.deepEqual(await lab.server.admin.keys('[abcd]'), [])
+    assert.deepEqual(await fixture.server.admin.keys('[abcd]'), [])
   })
 
   it('a multi-lock of plain locks repeats a command without a reply as the same owners', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
+    const { client, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 500 })
     const both = getMultiLock(client.getLock('a:1'), client.getLock('a:2'))
     await both.withLock(() => {})
     proxy.dropNextReply(requestTo('acquire'))
@@ -177,11 +179,11 @@ describe('a multi-lock', () => {
     await proxy.dropped
     assert.equal(await hold.isHeld(), true)
     await hold.unlock()
-    await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
+    await waitUntil(async () => (await fixture.server.admin.dbsize()) === 0)
   })
 
   it('a multi-lock repeats the command that sets its lease like any other attempt', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
+    const { client, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 500 })
     const both = getMultiLock(...unlike(client))
     await both.withLock({ leaseTimeMs: 20_000 }, () => {})
     proxy.delay(2_000, requestTo('renew'))
@@ -195,7 +197,7 @@ describe('a multi-lock', () => {
   })
 
   it('a multi-lock counts maxHoldMs and warnAfterMs from its last grant, and reports itself but none of its members', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const reports: string[] = []
     client.on('longWait', ({ lockName }) => reports.push(`waits for ${lockName}`))
     client.on('longHold', ({ hold }) => reports.push(`holds ${hold.lockName}`))
@@ -212,14 +214,14 @@ describe('a multi-lock', () => {
       assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold', parts: [] })
       assert(await exists(locks[0]?.name ?? ''), 'it comes free with its lease')
       await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
-      await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
+      await waitUntil(async () => (await fixture.server.admin.dbsize()) === 0)
       const name = both.name
       assert.deepEqual(reports.splice(0), [`waits for ${name}`, `holds ${name}`, `loses ${name}: maxHold`])
     }
   })
 
   it('a multi-lock reports which of its locks was lost', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const errors: LeaseLostError[] = []
     const both = getMultiLock(client.getLock('a'), client.getLock('b'))
     const hold = await both.lock()
@@ -237,7 +239,7 @@ describe('a multi-lock', () => {
   })
 
   it('a watchdog lease shorter than the round trip is a LeaseLostError of a multi-lock, not an endless wait', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_000 })
+    const { client, proxy } = await fixture.connectThroughProxy({ lockWatchdogTimeoutMs: 1_000 })
     const both = getMultiLock(...unlike(client))
     await both.withLock(() => {})
     proxy.delay(500)
@@ -245,18 +247,18 @@ describe('a multi-lock', () => {
     proxy.pass()
     assert(outcome.status === 'rejected' && outcome.reason instanceof LeaseLostError)
     assert.equal(outcome.reason.reason, 'expired')
-    await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
+    await waitUntil(async () => (await fixture.server.admin.dbsize()) === 0)
   })
 })
 
 describe('a red lock with one silent server', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a red lock with one silent server is refused in time when the other servers split the votes', async () => {
-    const servers = [lab.server, await startRedis(), await startRedis()]
-    for (const server of servers.slice(1) as RedisServer[]) lab.onEnd(() => server.stop())
+    const servers = [fixture.server, await startRedis(), await startRedis()]
+    for (const server of servers.slice(1) as RedisServer[]) fixture.onEnd(() => server.stop())
     const connect = async () =>
-      await Promise.all(servers.map(({ url }) => lab.connect({ commandTimeoutMs: 8_000 }, url)))
+      await Promise.all(servers.map(({ url }) => fixture.connect({ commandTimeoutMs: 8_000 }, url)))
     const [clients, others] = [await connect(), await connect()]
     const red = getRedLock(...clients.map((client) => client.getLock('a')))
     await red.withLock(() => {})

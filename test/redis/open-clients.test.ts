@@ -48,7 +48,7 @@ describe('many open clients', () => {
     return JSON.parse(stdout)
   }
 
-  it('of one module, loaded again with each edit, are a warning of the process, once', () => {
+  it('many clients of one module, loaded again with each edit, are one warning of the process', () => {
     for (const connect of ['connect(url)', 'connect({ config: { singleServerConfig: { address: url } } })']) {
       const [warning, ...more] = warningsOf(`export const client = await ${connect}`, 'while (loads < 20) await load()')
       assert.match(warning ?? '', /^process: MANY_CLIENTS 10 clients of one Redis .*\/module\.mjs: .*globalThis/)
@@ -56,7 +56,7 @@ describe('many open clients', () => {
     }
   })
 
-  it('with Redis clients of their own are a warning of the client, if the program listens', () => {
+  it('many clients with Redis clients of their own are a warning of the client, if anyone listens', () => {
     const module = 'export const client = await connect({ client: new Redis(url) })'
     const main = `while (loads < 12) {
       const client = await load()
@@ -66,14 +66,14 @@ describe('many open clients', () => {
     assert.deepEqual(warningsOf(module, main), ['client 10: MANY_CLIENTS'])
   })
 
-  it('are none if each is closed, or they are kept in globalThis', () => {
+  it('many clients are no warning if each is closed, or they are kept in globalThis', () => {
     const one = 'export const client = await connect(url)'
     assert.deepEqual(warningsOf(one, 'while (loads < 20) await (await load()).close()'), [])
     const kept = 'export const client = (globalThis.holdfast ??= await connect(url))'
     assert.deepEqual(warningsOf(kept, 'while (loads < 20) await load()'), [])
   })
 
-  it('are none if they are of several places, databases or Redis clients, or fewer than ten', () => {
+  it('many clients are no warning if of several places or databases, or fewer than ten', () => {
     const nine = 'for (let n = 0; n < 9; n++)'
     const one = 'export const client = await connect(url)'
     const main = `${nine} { await load(); await connect(url); await connect(url + '/1')
@@ -83,7 +83,7 @@ describe('many open clients', () => {
 })
 
 describe('the file that called', () => {
-  it('is found in stacks of all kinds of modules, and not in those of packages or of Node', () => {
+  it('the file that called is found in stacks of modules of all kinds, not of packages or of Node', () => {
     const found = {
       'at load (file:///app/lock.mjs:3:14)': 'file:///app/lock.mjs',
       'at async file:///app/lock.mjs?t=1:3:14': 'file:///app/lock.mjs',

@@ -1,15 +1,15 @@
 /** `runInScope`: one owner for a call chain. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { listening } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a scope', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a scope makes its call chain one owner, as in Java code', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     await client.runInScope(async () => {
       assert.equal(await lock.isHeldByCurrentOwner(), false)
@@ -32,7 +32,7 @@ describe('a scope', () => {
   })
 
   it('scopes exclude each other', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     let inside = 0
     await Promise.all(
@@ -49,7 +49,7 @@ describe('a scope', () => {
   })
 
   it('a scope inside withLock() re-enters its hold', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     await lock.withLock(async (outer) => {
       await client.runInScope(async () => {
@@ -62,7 +62,7 @@ describe('a scope', () => {
   })
 
   it('two concurrent acquisitions in one scope exclude each other', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     await client.runInScope(async () => {
       const taken = await Promise.all([lock.tryLock(), lock.tryLock(), lock.tryLock()])
@@ -73,7 +73,7 @@ describe('a scope', () => {
   })
 
   it('concurrent tasks of one scope that wait for a foreign lock get it one after the other', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const foreign = await other.getLock('a').lock()
     let inside = 0
     await client.runInScope(async () => {
@@ -85,14 +85,14 @@ describe('a scope', () => {
         await hold.unlock()
       }
       const tasks = [task(), task(), task()]
-      await listening(lab)
+      await listening(fixture)
       await foreign.unlock()
       await Promise.all(tasks)
     })
   })
 
   it('a scope uses a new owner after a lost hold, so that a late release of the old one frees nothing', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     await client.runInScope(async () => {
       const first = await lock.lock({ leaseTimeMs: 60 })
@@ -107,7 +107,7 @@ describe('a scope', () => {
   })
 
   it('a scope keeps a task out while another is inside withLock(), and does not affect that hold', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const lock = client.getLock('a')
     await client.runInScope(async () => {
       const body = lock.withLock(async (hold) => {
@@ -124,7 +124,7 @@ describe('a scope', () => {
   })
 
   it('unlocking an older lost hold in a scope does not affect a newer one', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const lock = client.getLock('a')
     await client.runInScope(async () => {
       const old = await lock.lock({ leaseTimeMs: 60 })
@@ -139,7 +139,7 @@ describe('a scope', () => {
   })
 
   it('an aborted attempt and the release of another lock do not affect a hold of the scope', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const foreign = await other.getLock('a').lock()
     await client.runInScope(async () => {
       const b = await client.getLock('b').lock()
@@ -157,7 +157,7 @@ describe('a scope', () => {
   })
 
   it('a scope does not acquire a transferred lock again after releasing another one', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     await client.runInScope(async () => {
       const b = await client.getLock('b').lock()
       const holder = (await client.getLock('a').lock()).handOver()
@@ -168,7 +168,7 @@ describe('a scope', () => {
   })
 
   it('a scope does not acquire a transferred lock again while the new holder has it', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     await client.runInScope(async () => {
       const hold = await client.getLock('a').lock()
       const holder = hold.handOver()
@@ -178,7 +178,7 @@ describe('a scope', () => {
   })
 
   it('calls of the current owner outside any scope or hold throw and name the fix', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     const hold = await lock.lock()
     const calls: Promise<unknown>[] = [lock.unlock(), lock.isHeldByCurrentOwner(), lock.getHoldCount()]

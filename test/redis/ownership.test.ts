@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
-import type { Client, Hold } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { type Client, type Hold, NotHeldError } from '../../src/index.js'
+import { setUpFixture } from '../support/fixture.js'
 import { mostInside } from '../support/most-inside.js'
 import { listening } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 describe('ownership', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function expectReentry(client: Client, hold: Hold, name = 'a'): Promise<void> {
     const again = await client.getLock(name).tryLock()
@@ -23,14 +23,14 @@ describe('ownership', () => {
   }
 
   it('siblings of one Promise.all exclude each other, on one lock object and on two', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     assert.equal(await mostInside([lock, lock, lock]), 1)
     assert.equal(await mostInside([client.getLock('a'), client.getLock('a'), client.getLock('a')]), 1)
   })
 
   it('siblings started inside a hold on another lock exclude each other', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     await client.getLock('outer').withLock(async () => {
       await null
       assert.equal(await mostInside([client.getLock('a'), client.getLock('a')]), 1)
@@ -38,7 +38,7 @@ describe('ownership', () => {
   })
 
   it('each explicit lock() is a new owner', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const first = await client.getLock('a').lock()
     await expectRefusal(client)
     await first.unlock()
@@ -48,7 +48,7 @@ describe('ownership', () => {
   })
 
   it('the call chain of withLock re-enters through any lock object of the name', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     await client.getLock('a').withLock(async (outer) => {
       await sleep(1)
       await client.getLock('a').withLock(async (inner) => {
@@ -66,7 +66,7 @@ describe('ownership', () => {
   })
 
   it('unlock() inside withLock() releases the latest hold, not the hold around it', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     await lock.withLock(async (outer) => {
       const inner = await lock.lock()
@@ -79,7 +79,7 @@ describe('ownership', () => {
   })
 
   it('a hold is re-entered while others wait for it', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     let othersWait: () => void = () => {}
     const body = lock.withLock(async (hold) => {
@@ -90,13 +90,13 @@ describe('ownership', () => {
     })
     await waitUntil(() => lock.isLocked())
     const waiting = [lock.withLock(() => {}), lock.withLock(() => {})]
-    await listening(lab)
+    await listening(fixture)
     othersWait()
     await Promise.all([body, ...waiting])
   })
 
   it('inner and outer holds may end in either order, and the other one stays held', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const outer = await client.getLock('a').lock()
     const inner = await client.getLock('a').lock({ within: outer })
     await outer.unlock()
@@ -107,7 +107,7 @@ describe('ownership', () => {
   })
 
   it('a frame whose hold has ended re-enters nothing', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     let later: Promise<void> | undefined
     let released: () => void = () => {}
     const afterRelease = new Promise<void>((resolve) => {
@@ -128,7 +128,7 @@ describe('ownership', () => {
   })
 
   it('`within` re-enters where the call chain does not reach, and refuses a hold that does not fit', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await client.getLock('a').lock()
     const again = await client.getLock('a').lock({ within: hold })
     assert.deepEqual([again.holder, again.count], [hold.holder, 2])
@@ -142,12 +142,12 @@ describe('ownership', () => {
   })
 
   it('a hold of another client in the same process is never re-entered', async () => {
-    const [one, two] = [await lab.connect(), await lab.connect()]
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
     await one.getLock('a').withLock(async () => await expectRefusal(two))
   })
 
   it('timers, event emitters, microtasks and streams started inside a hold belong to it', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const emitter = new EventEmitter()
     await client.getLock('a').withLock(async (hold) => {
       await new Promise<void>((resolve, reject) => {
@@ -169,7 +169,7 @@ describe('ownership', () => {
   })
 
   it('re-entry follows the emitter, not the listener: an event fired outside the hold re-enters nothing', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const emitter = new EventEmitter()
     let received: Promise<void> | undefined
     let finish: () => void = () => {}
@@ -189,27 +189,32 @@ describe('ownership', () => {
   })
 
   it('an interval that outlives its hold is a new owner', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const outcomes: (number | undefined)[] = []
+    const errors: unknown[] = []
     const ticks: Promise<unknown>[] = []
     const tick = () => client.getLock('a').tryWithLock((mine) => outcomes.push(mine.ownerId))
     let timer: NodeJS.Timeout | undefined
+    fixture.onEnd(() => clearInterval(timer))
     const { ownerId: first, seen } = await client.getLock('a').withLock(async (hold) => {
-      timer = setInterval(() => ticks.push(tick()), 10)
+      timer = setInterval(() => ticks.push(tick().catch((error) => errors.push(error))), 10)
       await waitUntil(() => outcomes.length >= 2)
       return { ownerId: hold.ownerId, seen: new Set(outcomes) }
     })
-    await Promise.all(ticks) // those of the hold, and one that came while it was released
+    await Promise.all(ticks.splice(0)) // those of the hold, and those that came while it was released
+    for (const error of errors.splice(0)) assert(error instanceof NotHeldError, String(error))
     const before = outcomes.length
-    await waitUntil(() => outcomes.length >= before + 3).finally(() => clearInterval(timer))
+    await waitUntil(() => outcomes.length >= before + 3)
+    clearInterval(timer)
     await Promise.all(ticks)
     assert.deepEqual([...seen], [first])
+    assert.deepEqual(errors, [])
     const after = outcomes.slice(before)
     assert(!after.includes(first) && new Set(after).size === after.length, 'each tick is a new owner')
   })
 
   it('two tasks inside one hold both re-enter it', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     await client.getLock('a').withLock(async () => {
       const [one, two] = await Promise.all([client.getLock('a').lock(), client.getLock('a').lock()])
       assert.equal(one.count, 3)
@@ -220,7 +225,7 @@ describe('ownership', () => {
   })
 
   it('event listeners re-enter nothing, wherever the loss was noticed', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const taken: (Hold | null)[] = []
     const tryIt = (): void =>
       void client

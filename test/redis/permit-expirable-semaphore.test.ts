@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { LeaseLostError } from '../../src/index.js'
 import { idOf, LEASES, permitContract, semaphoreWith } from '../contract/permit-expirable-semaphore.js'
 import { countCommands } from '../support/command-stats.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { spawnChild } from '../support/processes/child.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
@@ -12,18 +12,18 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const VICTIM = new URL('../support/processes/permit-process.js', import.meta.url)
 for (const driver of drivers) {
-  describe(`a permit-expirable semaphore, through ${driver.name}`, () => permitContract(() => setUpLab(driver)))
+  describe(`a permit-expirable semaphore, through ${driver.name}`, () => permitContract(() => setUpFixture(driver)))
 }
 
 describe('a permit-expirable semaphore', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('invalid arguments are refused by name and value, and nothing is sent', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const semaphore = client.getPermitExpirableSemaphore('a')
     const refusal = (path: string) => ({ code: 'LOCK_CONFIG', path, lockName: 'a' })
     const id = '0'.repeat(32)
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       for (const value of [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]) {
         const permits = value as number
         for (const call of [
@@ -82,17 +82,17 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('a permit acquire and release costs two commands, however many permits', async () => {
-    const { semaphore } = await semaphoreWith(lab, 100)
+    const { semaphore } = await semaphoreWith(fixture, 100)
     await (await semaphore.acquire()).unlock()
-    await repliesForgotten(lab)
-    const count = await countCommands(lab.server, async () => {
+    await repliesForgotten(fixture)
+    const count = await countCommands(fixture.server, async () => {
       for (let n = 1; n <= 50; n++) await (await semaphore.acquire({ permits: n })).unlock()
     })
     assert.equal(count.scripts, 100)
   })
 
   it('a thousand permits are granted at once', async () => {
-    const { semaphore } = await semaphoreWith(lab, 1_000)
+    const { semaphore } = await semaphoreWith(fixture, 1_000)
     const permit = await semaphore.acquire({ permits: 1_000 })
     assert.equal(new Set(permit.permitIds).size, 1_000)
     assert.equal(await semaphore.acquiredPermits(), 1_000)
@@ -100,8 +100,8 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('the lease of a permit is read and changed by its id', async () => {
-    const { semaphore } = await semaphoreWith(lab, 2)
-    const other = (await lab.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await semaphoreWith(fixture, 2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
     const permit = await semaphore.acquire({ leaseTimeMs: 20_000 })
     const id = idOf(permit)
     const expectLease = async (ms: number) => {
@@ -120,7 +120,7 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('a permit ends at maxHoldMs, whoever renews it', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 1, { lockWatchdogTimeoutMs: 1_800 })
+    const { client, semaphore } = await semaphoreWith(fixture, 1, { lockWatchdogTimeoutMs: 1_800 })
     const lost: unknown[] = []
     client.on('lost', ({ hold, error }) => lost.push([hold, error.reason]))
     const permit = await semaphore.acquire({ maxHoldMs: 2_200 })
@@ -132,8 +132,8 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('a permit is lost with the data of Redis, and the holder is notified at its next renewal', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 2, { lockWatchdogTimeoutMs: 2_400 })
-    const other = await lab.connect()
+    const { client, semaphore } = await semaphoreWith(fixture, 2, { lockWatchdogTimeoutMs: 2_400 })
+    const other = await fixture.connect()
     const permit = await semaphore.acquire()
     assert.equal(await other.getPermitExpirableSemaphore('a').delete(), true)
     await waitUntil(() => permit.signal.aborted)
@@ -142,9 +142,9 @@ describe('a permit-expirable semaphore', () => {
     await assert.rejects(
       semaphore.trySetPermits(2).then(() =>
         semaphore.withPermit(async (hold) => {
-          await lab.server.admin.zrem(LEASES, Buffer.from(idOf(hold), 'hex'))
-          await lab.server.admin.incr('a')
-          await new Promise((resolve) => hold.signal.addEventListener('abort', resolve))
+          await fixture.server.admin.zrem(LEASES, Buffer.from(idOf(hold), 'hex'))
+          await fixture.server.admin.incr('a')
+          await waitUntil(() => hold.signal.aborted)
         }),
       ),
       { code: 'LOCK_LEASE_LOST', reason: 'gone' },
@@ -153,15 +153,15 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('permits of a killed process return when their lease ends, and not before', async () => {
-    const { semaphore } = await semaphoreWith(lab, 3)
-    const child = spawnChild(VICTIM, [lab.server.url, '2'])
-    lab.onEnd(() => child.stop())
+    const { semaphore } = await semaphoreWith(fixture, 3)
+    const child = spawnChild(VICTIM, [fixture.server.url, '2'])
+    fixture.onEnd(() => child.stop())
     const { permitIds } = await child.nextMessage<{ permitIds: string[] }>()
     await sleep(1_000)
     const left = await semaphore.getLeaseTime(permitIds[0] ?? '')
     assert(left > 0 && left <= 1_500, `renewed: ${left} ms left`)
     const waiting = semaphore.acquire({ permits: 3 })
-    await listening(lab)
+    await listening(fixture)
     await child.stop()
     const [leftAtKill, killedAt] = [await semaphore.getLeaseTime(permitIds[0] ?? ''), performance.now()]
     const permit = await waiting
@@ -171,11 +171,11 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('a permit with a lease is not delayed by a waiter for permits without leases of the same name', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 1)
+    const { client, semaphore } = await semaphoreWith(fixture, 1)
     const gone = await semaphore.acquire({ leaseTimeMs: 300 })
     const abort = new AbortController()
     const plain = settlesWithin(client.getSemaphore('a').acquire({ signal: abort.signal }), 10_000)
-    await listening(lab)
+    await listening(fixture)
     const waiting = semaphore.acquire({ waitTimeMs: 5_000 })
     const first = await Promise.race([plain.then(() => 'plain'), waiting.then(() => 'leased')])
     assert(gone.signal.aborted)
@@ -187,7 +187,7 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('long waits and holds of permits are reported', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 1)
+    const { client, semaphore } = await semaphoreWith(fixture, 1)
     const events: unknown[] = []
     client.on('longWait', ({ lockName, label }) => events.push(['longWait', lockName, label]))
     client.on('longHold', ({ hold }) => events.push(['longHold', hold.lockName, hold.label]))

@@ -8,7 +8,7 @@ import { Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect, getMultiLock, type Hold } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { freePort } from '../support/servers/free-port.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
@@ -166,7 +166,7 @@ describe('a proxy that shards by key', { concurrency: 1 }, () => {
   }
 
   for (const [how, route] of Object.entries(ROUTES)) {
-    it(`locks of one turn have one holder each, whatever finds the shard: ${how}`, async () => {
+    it(`locks of one turn have one holder each behind a sharding proxy: ${how}`, async () => {
       const { warnings, open } = await setUp(route)
       const [client, other] = [await open(), await open()]
       for (let round = 0; round < 3; round++) {
@@ -240,33 +240,33 @@ describe('a proxy that shards by key', { concurrency: 1 }, () => {
 })
 
 describe('one server', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('is asked once whether it has all keys, when locks are first requested together, and not before', async () => {
-    const client = await lab.connect()
+  it('one server is asked once whether it has all keys, only when locks are requested together', async () => {
+    const client = await fixture.connect()
     const evals = async (work: () => Promise<unknown>): Promise<number> => {
-      const { calls } = await countCommands(lab.server, work)
+      const { calls } = await countCommands(fixture.server, work)
       return calls['eval'] ?? 0
     }
     await evals(() => client.getLock('order:1').withLock(() => {})) // Redis knows the scripts from here on
     assert.equal(await evals(() => client.getLock('order:2').withLock(() => {})), 0)
     await evals(async () => await letGo(await lockAll(client, names(10))))
     await waitUntil(async () => {
-      const { scripts } = await countCommands(lab.server, async () => await letGo(await lockAll(client, names(10))))
+      const { scripts } = await countCommands(fixture.server, async () => await letGo(await lockAll(client, names(10))))
       return scripts === 2
     })
     assert.equal(await evals(async () => await letGo(await lockAll(client, names(30)))), 0)
   })
 
-  it('that is not allowed to say which it is gets each lock in a command of its own', async () => {
-    const { admin, port } = lab.server
+  it('a server that may not say which it is gets each lock in a command of its own', async () => {
+    const { admin, port } = fixture.server
     const line = (await admin.call('ACL', 'LIST')) as string[]
     const rights = line.find((rule) => rule.startsWith('user default'))?.replace('user default', '') ?? ''
     await admin.call('ACL', 'SETUSER', 'silent', ...rights.trim().split(' '), '-info')
-    lab.onEnd(() => admin.call('ACL', 'DELUSER', 'silent'))
-    const client = await lab.connect({}, `redis://silent:any@127.0.0.1:${port}`)
+    fixture.onEnd(() => admin.call('ACL', 'DELUSER', 'silent'))
+    const client = await fixture.connect({}, `redis://silent:any@127.0.0.1:${port}`)
     for (let round = 0; round < 3; round++) await letGo(await lockAll(client, names(10)))
-    const { scripts } = await countCommands(lab.server, async () => await letGo(await lockAll(client, names(10))))
+    const { scripts } = await countCommands(fixture.server, async () => await letGo(await lockAll(client, names(10))))
     assert.equal(scripts, 20)
   })
 })

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { readStateReply, type StateReply, writeStateRequest } from '../../src/fleet/protocol.js'
 import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
 import type { Client } from '../../src/index.js'
-import { drivers, type Lab, setUpLab } from '../support/lab.js'
+import { drivers, type Fixture, setUpFixture } from '../support/fixture.js'
 import { uncontended } from '../support/uncontended.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -13,33 +13,35 @@ const REPLY = `holdfast_reply:${'0'.repeat(32)}`
 
 for (const driver of drivers) {
   describe(`a client, through ${driver.name}`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
-    it('sends byte for byte the same for a lock that nobody else wants, whether it can be asked or not', async () => {
-      const [off, on] = [await lab.connectThroughProxy(), await lab.connectThroughProxy(INSPECTION)]
+    it('a client sends the same bytes for a lock nobody else wants, whether it can be asked or not', async () => {
+      const [off, on] = [await fixture.connectThroughProxy(), await fixture.connectThroughProxy(INSPECTION)]
       const isSame = async (when: string): Promise<void> => {
         const expected = await uncontended(off.client, off.proxy)
         assert.deepEqual(await uncontended(on.client, on.proxy), expected, when)
       }
       await isSame('before its first wait')
       for (const { client } of [off, on]) {
-        const { wait, end } = await waitingFor(lab, client, client === on.client)
+        const { wait, end } = await waitingFor(fixture, client, client === on.client)
         await end()
         await (await wait).unlock()
       }
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1, { message: 'one inbox' })
+      await waitUntil(async () => (await fixture.server.admin.pubsub('CHANNELS')).length === 1, {
+        message: 'one inbox',
+      })
       await isSame('with an inbox and a record')
     })
 
-    it('can be asked from its first wait on, and has a record, both until it is closed', async () => {
-      const client = await lab.connect(INSPECTION)
-      const { wait, end } = await waitingFor(lab, client)
-      const { client: info, ageMs } = await recordOf(lab, client)
+    it('a client can be asked from its first wait on, and has a record, both until it is closed', async () => {
+      const client = await fixture.connect(INSPECTION)
+      const { wait, end } = await waitingFor(fixture, client)
+      const { client: info, ageMs } = await recordOf(fixture, client)
       assert.deepEqual([info.id, info.name, info.host, info.pid], [client.id, 'orders', 'host-1', process.pid])
       assert.ok(ageMs < RECORD_TTL_MS / 2)
 
       const hold = await client.getLock('held').lock({ label: 'refund' })
-      const { holds, waits } = await ask(lab, client)
+      const { holds, waits } = await ask(fixture, client)
       assert.deepEqual(
         holds.map(({ lock, holder, count, label }) => [lock, holder, count, label]),
         [['held', hold.holder, 1, 'refund']],
@@ -51,55 +53,57 @@ for (const driver of drivers) {
       await hold.unlock()
       await end()
       await (await wait).unlock()
-      assert.deepEqual((await ask(lab, client)).waits, [])
+      assert.deepEqual((await ask(fixture, client)).waits, [])
       await client.close()
-      assert.equal(await lab.server.admin.exists(`holdfast_client:${client.id}`), 0)
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'holdfast_inbox:*')).length === 0)
+      assert.equal(await fixture.server.admin.exists(`holdfast_client:${client.id}`), 0)
+      await waitUntil(async () => (await fixture.server.admin.pubsub('CHANNELS', 'holdfast_inbox:*')).length === 0)
     })
 
-    it('can be asked again after its connections were lost, and Redis its data', async () => {
-      const { admin } = lab.server
-      const client = await lab.connect(INSPECTION)
-      const { wait, end } = await waitingFor(lab, client)
+    it('a client can be asked again after its connections were lost, and Redis its data', async () => {
+      const { admin } = fixture.server
+      const client = await fixture.connect(INSPECTION)
+      const { wait, end } = await waitingFor(fixture, client)
       await end()
       await (await wait).unlock()
       await admin.flushall()
       await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
       await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       await waitUntil(async () => (await admin.exists(`holdfast_client:${client.id}`)) === 1, { message: 'a record' })
-      await waitUntil(async () => await isListening(lab, client), { message: 'its inbox' })
-      assert.equal((await ask(lab, client)).client, client.id)
+      await waitUntil(async () => await isListening(fixture, client), { message: 'its inbox' })
+      assert.equal((await ask(fixture, client)).client, client.id)
     })
 
-    it('keeps the connection of its commands when it is sent more than Redis buffers for one subscriber', async () => {
-      const { admin } = lab.server
-      const client = await lab.connect(INSPECTION)
-      const { wait, end } = await waitingFor(lab, client)
+    it('a client keeps its command connection when sent more than Redis buffers for one subscriber', async () => {
+      const { admin } = fixture.server
+      const client = await fixture.connect(INSPECTION)
+      const { wait, end } = await waitingFor(fixture, client)
       await end()
       const hold = await wait
-      const before = await connections(lab)
+      const before = await connections(fixture)
       await admin.publish(`holdfast_inbox:${client.id}`, Buffer.alloc(33 * 1024 * 1024, ' '))
-      await waitUntil(async () => (await connections(lab)).pubsub !== before.pubsub, { message: 'it has reconnected' })
-      await waitUntil(async () => await isListening(lab, client), { message: 'its inbox' })
-      assert.equal((await ask(lab, client)).holds[0]?.holder, hold.holder)
-      assert.equal((await connections(lab)).normal, before.normal)
+      await waitUntil(async () => (await connections(fixture)).pubsub !== before.pubsub, {
+        message: 'it has reconnected',
+      })
+      await waitUntil(async () => await isListening(fixture, client), { message: 'its inbox' })
+      assert.equal((await ask(fixture, client)).holds[0]?.holder, hold.holder)
+      assert.equal((await connections(fixture)).normal, before.normal)
       await hold.unlock()
     })
   })
 }
 
 describe('a client whose user may not say what it holds', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('reports that once; its locks and their waiters work', async () => {
-    const { admin } = lab.server
+  it('a client that may not say what it holds reports that once; its locks and waiters work', async () => {
+    const { admin } = fixture.server
     const rule = ['reset', 'on', '>secret', '+@all', '~wanted', '~holdfast_turn_queue:*', '~first', '&*']
     await admin.call('ACL', 'SETUSER', 'mute', ...rule)
-    const client = await lab.connect(INSPECTION, lab.server.url.replace('//', '//mute:secret@'))
+    const client = await fixture.connect(INSPECTION, fixture.server.url.replace('//', '//mute:secret@'))
     const codes: unknown[] = []
     client.on('warning', (warning) => codes.push((warning as { code?: string }).code))
     for (let n = 0; n < 2; n++) {
-      const { wait, end } = await waitingFor(lab, client, false)
+      const { wait, end } = await waitingFor(fixture, client, false)
       await end()
       await (await wait).unlock()
     }
@@ -108,21 +112,21 @@ describe('a client whose user may not say what it holds', () => {
 })
 
 /** The client waits for a lock that another one holds. */
-async function waitingFor(lab: Lab, client: Client, isPresent = true) {
-  const other = await lab.connect()
+async function waitingFor(fixture: Fixture, client: Client, isPresent = true) {
+  const other = await fixture.connect()
   const foreign = await other.getLock('wanted').lock()
   const wait = client.getLock('wanted').lock({ label: 'waits' })
   wait.catch(() => {})
-  await waitUntil(async () => (await lab.server.admin.exists('holdfast_turn_queue:{wanted}')) === 1)
+  await waitUntil(async () => (await fixture.server.admin.exists('holdfast_turn_queue:{wanted}')) === 1)
   if (isPresent) {
-    await waitUntil(async () => await isListening(lab, client), { message: 'its inbox' })
-    await waitUntil(async () => (await lab.server.admin.exists(`holdfast_client:${client.id}`)) === 1)
+    await waitUntil(async () => await isListening(fixture, client), { message: 'its inbox' })
+    await waitUntil(async () => (await fixture.server.admin.exists(`holdfast_client:${client.id}`)) === 1)
   }
   return { wait, end: async () => await foreign.unlock() }
 }
 
 /** The ids of the connections to the server, of each kind. */
-async function connections({ server: { admin } }: Lab): Promise<{ normal: string; pubsub: string }> {
+async function connections({ server: { admin } }: Fixture): Promise<{ normal: string; pubsub: string }> {
   const idsOf = async (type: string): Promise<string> =>
     [...String(await admin.call('CLIENT', 'LIST', 'TYPE', type)).matchAll(/^id=(\d+)/gm)]
       .map(([, id]) => id)
@@ -131,12 +135,12 @@ async function connections({ server: { admin } }: Lab): Promise<{ normal: string
   return { normal: await idsOf('normal'), pubsub: await idsOf('pubsub') }
 }
 
-async function isListening({ server }: Lab, { id }: Client): Promise<boolean> {
+async function isListening({ server }: Fixture, { id }: Client): Promise<boolean> {
   return (await server.admin.pubsub('CHANNELS', `holdfast_inbox:${id}`)).length === 1
 }
 
 async function recordOf(
-  { server: { admin } }: Lab,
+  { server: { admin } }: Fixture,
   { id }: Client,
 ): Promise<NonNullable<ReturnType<typeof readRecord>>> {
   const key = `holdfast_client:${id}`
@@ -145,7 +149,7 @@ async function recordOf(
   return record
 }
 
-async function ask({ server: { admin } }: Lab, { id }: Client): Promise<StateReply> {
+async function ask({ server: { admin } }: Fixture, { id }: Client): Promise<StateReply> {
   const asker = admin.duplicate()
   try {
     const texts: string[] = []

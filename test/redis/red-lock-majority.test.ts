@@ -2,20 +2,20 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { getRedLock } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { startRedis } from '../support/servers/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Each test shows that a known defect of Redisson’s RedissonRedLock and RedissonMultiLock does not occur here. */
 describe('the majority of a red lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function exists(name: string): Promise<boolean> {
-    return (await lab.server.admin.exists(name)) === 1
+    return (await fixture.server.admin.exists(name)) === 1
   }
 
   it('the time spent acquiring reduces the lease of a red lock, and a lease shorter than that is refused', async () => {
-    const { client: slow, proxy } = await lab.connectThroughProxy()
+    const { client: slow, proxy } = await fixture.connectThroughProxy()
     const red = getRedLock(...['a', 'b', 'c'].map((name) => slow.getLock(name)))
     proxy.delay(200)
     const hold = await red.lock({ leaseTimeMs: 5_000 })
@@ -24,15 +24,15 @@ describe('the majority of a red lock', () => {
     const tooShort = red.tryLock({ leaseTimeMs: 100 })
     await assert.rejects(tooShort, { code: 'LOCK_QUORUM' })
     proxy.pass()
-    await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
+    await waitUntil(async () => (await fixture.server.admin.dbsize()) === 0)
   })
 
   it('a grant that arrives after the majority joins the red lock and is released with it', async () => {
-    const [client, { client: slow, proxy }] = [await lab.connect(), await lab.connectThroughProxy()]
+    const [client, { client: slow, proxy }] = [await fixture.connect(), await fixture.connectThroughProxy()]
     const red = getRedLock(client.getLock('a'), client.getLock('b'), slow.getLock('c'))
     await red.withLock(() => {})
     await slow.getLock('c').withLock(() => {}) // Redis knows the scripts of both clients from here on
-    await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
+    await waitUntil(async () => (await fixture.server.admin.dbsize()) === 0)
     proxy.delay(1_500)
     const startedAt = performance.now()
     const hold = await red.lock()
@@ -46,11 +46,11 @@ describe('the majority of a red lock', () => {
 
   it('red locks that split the votes do not keep splitting them', async () => {
     const servers = [await startRedis(), await startRedis()]
-    for (const server of servers) lab.onEnd(() => server.stop())
-    const urls = [lab.server.url, ...servers.map(({ url }) => url)]
+    for (const server of servers) fixture.onEnd(() => server.stop())
+    const urls = [fixture.server.url, ...servers.map(({ url }) => url)]
     let [inside, sections] = [0, 0]
     const sell = async (): Promise<void> => {
-      const clients = await Promise.all(urls.map((url) => lab.connect({}, url)))
+      const clients = await Promise.all(urls.map((url) => fixture.connect({}, url)))
       const red = getRedLock(...clients.map((client) => client.getLock('a')))
       for (let round = 0; round < 5; round++) {
         await red.withLock(async () => {

@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, type ClientOptions, getRedLock, QuorumError, type RedLock } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 describe('a red lock on three servers', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function servers(): Promise<[RedisServer, RedisServer, RedisServer]> {
-    const started: [RedisServer, RedisServer, RedisServer] = [lab.server, await startRedis(), await startRedis()]
-    for (const server of started.slice(1)) lab.onEnd(() => server.stop())
+    const started: [RedisServer, RedisServer, RedisServer] = [fixture.server, await startRedis(), await startRedis()]
+    for (const server of started.slice(1)) fixture.onEnd(() => server.stop())
     return started
   }
 
   /** One client for each server, each with the short patience of a test. */
   async function red(at: readonly RedisServer[], options: ClientOptions = {}): Promise<[RedLock, readonly Client[]]> {
-    const clients = await Promise.all(at.map(({ url }) => lab.connect({ commandTimeoutMs: 500, ...options }, url)))
+    const clients = await Promise.all(at.map(({ url }) => fixture.connect({ commandTimeoutMs: 500, ...options }, url)))
     return [getRedLock(...clients.map((client) => client.getLock('a'))), clients]
   }
 

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, connect, getMultiLock, WrongTypeError } from '../../src/index.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { renewed } from '../support/renewed.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
   describe(`an error of Redis, through ${driver.name}`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
     /** A client that logs in as a user with these rights. */
     async function connectAs(rights: string[]): Promise<Client> {
-      await lab.server.admin.acl(
+      await fixture.server.admin.acl(
         'SETUSER',
         'app',
         'reset',
@@ -23,12 +23,12 @@ for (const driver of drivers) {
         '+client',
         ...rights,
       )
-      return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
+      return await fixture.connect({}, fixture.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 
     it("WRONGTYPE is an error that names the lock and what is there, and the user's data is not changed", async () => {
-      const client = await lab.connect()
-      await lab.server.admin.set('a', 'my data')
+      const client = await fixture.connect()
+      await fixture.server.admin.set('a', 'my data')
       const lock = client.getLock('a')
       for (const call of [
         () => lock.lock(),
@@ -44,24 +44,24 @@ for (const driver of drivers) {
           return true
         })
       }
-      assert.equal(await lab.server.admin.get('a'), 'my data')
-      await lab.server.admin.del('a')
+      assert.equal(await fixture.server.admin.get('a'), 'my data')
+      await fixture.server.admin.del('a')
     })
 
     it('WRONGTYPE at one of several locks names that one, and leaves none of the others taken', async () => {
-      const client = await lab.connect()
-      await lab.server.admin.set('b', 'my data')
+      const client = await fixture.connect()
+      await fixture.server.admin.set('b', 'my data')
       const locks = getMultiLock(client.getLock('a'), client.getLock('b'), client.getLock('c'))
       for (const call of [() => locks.lock(), () => locks.tryLock(), () => locks.tryLock({ waitTimeMs: 100 })]) {
         await assert.rejects(call, { code: 'LOCK_WRONG_TYPE', lockName: 'b', found: 'string' })
       }
-      assert.deepEqual(await lab.server.admin.keys('*'), ['b'])
-      await lab.server.admin.del('b')
+      assert.deepEqual(await fixture.server.admin.keys('*'), ['b'])
+      await fixture.server.admin.del('b')
     })
 
     it('WRONGTYPE at a latch names it, also to those who wait', async () => {
-      const client = await lab.connect()
-      await lab.server.admin.lpush('a', 'my data')
+      const client = await fixture.connect()
+      await fixture.server.admin.lpush('a', 'my data')
       const latch = client.getCountDownLatch('a')
       for (const call of [
         () => latch.countDown(),
@@ -72,31 +72,31 @@ for (const driver of drivers) {
       ]) {
         await assert.rejects(call, { code: 'LOCK_WRONG_TYPE', lockName: 'a', found: 'list' })
       }
-      await lab.server.admin.del('a')
+      await fixture.server.admin.del('a')
     })
 
     it('WRONGTYPE at a release says that the lock was overwritten', async () => {
-      const client = await lab.connect()
+      const client = await fixture.connect()
       const hold = await client.getLock('a').lock()
-      await lab.server.admin.set('a', 'overwritten')
+      await fixture.server.admin.set('a', 'overwritten')
       await assert.rejects(hold.unlock(), { code: 'LOCK_WRONG_TYPE', lockName: 'a', found: 'string' })
-      assert.equal(await lab.server.admin.get('a'), 'overwritten')
-      await lab.server.admin.del('a')
+      assert.equal(await fixture.server.admin.get('a'), 'overwritten')
+      await fixture.server.admin.del('a')
     })
 
     it('WRONGTYPE at the key of a held lock ends that hold, and no other of the same renewal', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+      const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
       const [first, second, third] = [
         await client.getLock('a').lock(),
         await client.getLock('b').lock(),
         await client.getLock('c').lock(),
       ]
-      await lab.server.admin.set('b', 'overwritten')
+      await fixture.server.admin.set('b', 'overwritten')
       await waitUntil(() => second.signal.aborted)
       await renewed([first, third])
       await assert.rejects(second.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
       await Promise.all([first.unlock(), third.unlock()])
-      await lab.server.admin.del('b')
+      await fixture.server.admin.del('b')
     })
 
     it('NOPERM for the key or for scripts is passed on at once, and nothing is acquired', async () => {
@@ -104,13 +104,13 @@ for (const driver of drivers) {
       await assert.rejects(noKey.getLock('a').lock(), { message: /NOPERM|permission/i })
       const noScripts = await connectAs(['+@all', '-eval', '-evalsha', '~*', '&*'])
       await assert.rejects(noScripts.getLock('a').lock(), { message: /NOPERM|permission/i })
-      assert.equal(await lab.server.admin.exists('a'), 0)
+      assert.equal(await fixture.server.admin.exists('a'), 0)
     })
 
     it('NOPERM for the expiry leaves no key without an expiry', async () => {
       const client = await connectAs(['+@all', '-pexpire', '~*', '&*'])
       await assert.rejects(client.getLock('a').lock(), { message: /NOPERM|permission|can't run/i })
-      assert.equal(await lab.server.admin.exists('a'), 0)
+      assert.equal(await fixture.server.admin.exists('a'), 0)
     })
 
     it('without the right to publish the lock is still released, and a warning names the right', async () => {
@@ -125,7 +125,7 @@ for (const driver of drivers) {
     })
 
     it('without the right to subscribe a waiter polls, and a warning names the right', async () => {
-      const owner = await lab.connect()
+      const owner = await fixture.connect()
       const client = await connectAs(['+@all', '~*', 'resetchannels'])
       const warnings: string[] = []
       client.on('warning', (warning) => warnings.push(warning.message))
@@ -158,14 +158,14 @@ for (const driver of drivers) {
     })
 
     it('a forbidden channel does not prevent other subscriptions after a reconnect', async () => {
-      const owner = await lab.connect()
+      const owner = await fixture.connect()
       const client = await connectAs(['+@all', '~*', '&redisson_lock__channel:{ok}'])
       const holds = [await owner.getLock('forbidden').lock(), await owner.getLock('ok').lock()]
       const waiting = [client.getLock('forbidden').lock(), client.getLock('ok').lock()]
       const listening = async (): Promise<string | undefined> =>
-        /^id=(\d+) .* sub=1 /m.exec(String(await lab.server.admin.client('LIST')))?.[1]
+        /^id=(\d+) .* sub=1 /m.exec(String(await fixture.server.admin.client('LIST')))?.[1]
       const before = await waitUntil(listening)
-      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
       await waitUntil(async () => ![undefined, before].includes(await listening()), { message: 'it subscribes again' })
       for (const hold of holds) await hold.unlock()
       const releasedAt = performance.now()
@@ -174,25 +174,25 @@ for (const driver of drivers) {
     })
 
     it('OOM is passed on by an acquire, while holds are renewed and released', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+      const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
       const hold = await client.getLock('a').lock()
       const inner = await client.getLock('a').lock({ within: hold })
       try {
-        await lab.server.admin.config('SET', 'maxmemory', '1')
+        await fixture.server.admin.config('SET', 'maxmemory', '1')
         await assert.rejects(client.getLock('b').lock(), { message: /OOM/ })
         assert.equal(await client.getLock('a').tryLock(), null)
         await renewed([hold])
         await inner.unlock()
         assert.equal(await hold.isHeld(), true)
         await hold.unlock()
-        assert.deepEqual(await lab.server.admin.keys('*'), [])
+        assert.deepEqual(await fixture.server.admin.keys('*'), [])
       } finally {
-        await lab.server.admin.config('SET', 'maxmemory', '0')
+        await fixture.server.admin.config('SET', 'maxmemory', '0')
       }
     })
 
     it('OOM allows permits to be renewed and released, and latches to be counted down', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+      const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
       const expirable = client.getPermitExpirableSemaphore('a')
       await expirable.setPermits(2)
       const semaphore = client.getSemaphore('b')
@@ -202,7 +202,7 @@ for (const driver of drivers) {
       const permit = await expirable.acquire()
       await semaphore.acquire()
       try {
-        await lab.server.admin.config('SET', 'maxmemory', '1')
+        await fixture.server.admin.config('SET', 'maxmemory', '1')
         await assert.rejects(expirable.acquire(), { message: /OOM/ })
         await assert.rejects(semaphore.acquire(), { message: /OOM/ })
         await renewed([permit])
@@ -214,7 +214,7 @@ for (const driver of drivers) {
         await latch.countDown() // it is open
         assert.equal(await client.getSemaphore('d').releaseIfExists(), false)
       } finally {
-        await lab.server.admin.config('SET', 'maxmemory', '0')
+        await fixture.server.admin.config('SET', 'maxmemory', '0')
       }
       assert.equal(await expirable.availablePermits(), 2)
       assert.equal(await semaphore.availablePermits(), 2)
@@ -223,46 +223,46 @@ for (const driver of drivers) {
     })
 
     it('OOM allows a permit whose caller has gone to be released', async () => {
-      const { client, proxy } = await lab.connectThroughProxy()
+      const { client, proxy } = await fixture.connectThroughProxy()
       const semaphore = client.getSemaphore('a')
       await semaphore.trySetPermits(1)
       await semaphore.withPermit(() => {}) // Redis knows the scripts from here on
       const abort = new AbortController()
       proxy.holdReplies()
       const taking = semaphore.acquire({ signal: abort.signal })
-      await waitUntil(async () => (await lab.server.admin.get('a')) === '0')
+      await waitUntil(async () => (await fixture.server.admin.get('a')) === '0')
       try {
-        await lab.server.admin.config('SET', 'maxmemory', '1')
+        await fixture.server.admin.config('SET', 'maxmemory', '1')
         abort.abort(new Error('enough'))
         await assert.rejects(taking, /enough/)
         proxy.pass()
-        await waitUntil(async () => (await lab.server.admin.get('a')) === '1')
+        await waitUntil(async () => (await fixture.server.admin.get('a')) === '1')
       } finally {
-        await lab.server.admin.config('SET', 'maxmemory', '0')
+        await fixture.server.admin.config('SET', 'maxmemory', '0')
       }
       await semaphore.delete()
     })
 
     it('READONLY is waited out: a demoted server grants nothing, and the wait continues when it is master again', async () => {
-      const client = await lab.connect()
-      await lab.server.admin.config('SET', 'replica-read-only', 'yes')
-      await lab.server.admin.replicaof('127.0.0.1', 1)
+      const client = await fixture.connect()
+      await fixture.server.admin.config('SET', 'replica-read-only', 'yes')
+      await fixture.server.admin.replicaof('127.0.0.1', 1)
       await assert.rejects(client.getLock('a').tryLock(), { message: /READONLY/ })
       const waiting = client.getLock('a').lock()
       await sleep(300)
-      await lab.server.admin.replicaof('NO', 'ONE')
+      await fixture.server.admin.replicaof('NO', 'ONE')
       await (await waiting).unlock()
     })
 
     it('BUSY is waited out, and renewals survive it', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 3_000 })
+      const client = await fixture.connect({ lockWatchdogTimeoutMs: 3_000 })
       const hold = await client.getLock('a').lock()
-      await lab.server.admin.config('SET', 'lua-time-limit', '50')
-      const endless = lab.server.admin.duplicate()
+      await fixture.server.admin.config('SET', 'lua-time-limit', '50')
+      const endless = fixture.server.admin.duplicate()
       endless.eval('while true do end', 0).catch(() => {})
       await sleep(1_200) // a renewal is due, and refused
       const waiting = client.getLock('b').lock()
-      await lab.server.admin.script('KILL')
+      await fixture.server.admin.script('KILL')
       endless.disconnect()
       await (await waiting).unlock()
       await renewed([hold], 1)
@@ -272,14 +272,14 @@ for (const driver of drivers) {
 }
 
 describe('a server that refuses the client', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('WRONGPASS and NOAUTH end connect at once, with no password in the error', async () => {
-    await lab.server.admin.config('SET', 'requirepass', 'hunter2')
-    lab.onEnd(() => lab.server.admin.config('SET', 'requirepass', ''))
+    await fixture.server.admin.config('SET', 'requirepass', 'hunter2')
+    fixture.onEnd(() => fixture.server.admin.config('SET', 'requirepass', ''))
     for (const [url, expected] of [
-      [lab.server.url.replace('redis://', 'redis://:wrong-one@'), /WRONGPASS/],
-      [lab.server.url, /NOAUTH/],
+      [fixture.server.url.replace('redis://', 'redis://:wrong-one@'), /WRONGPASS/],
+      [fixture.server.url, /NOAUTH/],
     ] as const) {
       await assert.rejects(connect(url), (error: Error) => {
         assert.match(error.message, expected)
@@ -291,14 +291,14 @@ describe('a server that refuses the client', () => {
 })
 
 describe('a server that is loading its data', () => {
-  const lab = setUpLab(undefined, ['--appendonly', 'yes'])
+  const fixture = setUpFixture(undefined, ['--appendonly', 'yes'])
 
   it('LOADING is waited out, and the lock is still held afterwards', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 10_000 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 10_000 })
     const hold = await client.getLock('a').lock()
-    for (let n = 0; n < 200; n++) await lab.server.admin.set(`ballast:${n}`, 'x')
-    const { admin } = lab.server
-    await lab.server.restart(['--appendonly', 'yes', '--key-load-delay', '5000'])
+    for (let n = 0; n < 200; n++) await fixture.server.admin.set(`ballast:${n}`, 'x')
+    const { admin } = fixture.server
+    await fixture.server.restart(['--appendonly', 'yes', '--key-load-delay', '5000'])
     const waiting = client.getLock('b').lock()
     await (await waiting).unlock()
     assert.equal(await hold.isHeld(), true)

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
 import { permitLeases } from '../../src/wire/keys.js'
 import { recordMonitor } from '../support/command-stats.js'
+import { setUpFixture } from '../support/fixture.js'
 import { kinds } from '../support/kinds.js'
-import { setUpLab } from '../support/lab.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const LEASE_MS = 2_000
@@ -42,10 +42,10 @@ function isLive(hold: Hold): boolean {
 }
 
 describe('renewals', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:|^holdfast_idempotency:|^permit:/ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^redisson_lock_token:|^holdfast_idempotency:|^permit:/ })
 
   it('OOM does not stop the renewal and release of any kind of hold', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const warnings: string[] = []
     client.on('warning', (warning) => warnings.push(warning.message))
     const holds = await Promise.all(HELD.map(({ title, take }) => take(client, `${title}:1`)))
@@ -55,31 +55,31 @@ describe('renewals', () => {
       ),
     )
     try {
-      await lab.server.admin.config('SET', 'maxmemory', '1')
+      await fixture.server.admin.config('SET', 'maxmemory', '1')
       await sleep(LONGER_MS)
       for (const [n, hold] of holds.entries()) assert(isLive(hold), `${HELD[n]?.title} is lost`)
       await Promise.all(nested.map((hold) => hold?.unlock()))
       await Promise.all(holds.map((hold) => hold.unlock()))
-      for (const { title, key } of HELD) assert.equal(await lab.server.admin.exists(key(`${title}:1`)), 0, title)
+      for (const { title, key } of HELD) assert.equal(await fixture.server.admin.exists(key(`${title}:1`)), 0, title)
       assert.deepEqual(warnings, [])
     } finally {
-      await lab.server.admin.config('SET', 'maxmemory', '0')
+      await fixture.server.admin.config('SET', 'maxmemory', '0')
     }
   })
 
   it('OOM: a read lock acquired inside a write lock outlives the write and is renewed', async () => {
-    const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS }), await lab.connect()]
+    const [client, other] = [await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS }), await fixture.connect()]
     const lock = client.getReadWriteLock('a')
     const write = await lock.writeLock().lock()
     const read = await lock.readLock().lock({ within: write })
     try {
-      await lab.server.admin.config('SET', 'maxmemory', '1')
+      await fixture.server.admin.config('SET', 'maxmemory', '1')
       await write.unlock()
       await sleep(LONGER_MS)
       read.assertHeld()
       assert.equal(await read.isHeld(), true)
     } finally {
-      await lab.server.admin.config('SET', 'maxmemory', '0')
+      await fixture.server.admin.config('SET', 'maxmemory', '0')
     }
     assert.equal(await other.getReadWriteLock('a').writeLock().tryLock(), null)
     await read.unlock()
@@ -91,8 +91,8 @@ describe('renewals', () => {
 
   /** Takes six holds of a kind and overwrites the keys of two: with another type, and with text instead of numbers. */
   async function spoilTwo({ title, take, key }: Held): Promise<void> {
-    const { admin } = lab.server
-    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const { admin } = fixture.server
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const names = Array.from({ length: 6 }, (_, n) => `${title}:${n}`)
     const [typed, garbled, ...others] = await Promise.all(names.map((name) => take(client, name)))
     const [first, second] = [key(names[0] as string), key(names[1] as string)]
@@ -112,13 +112,13 @@ describe('renewals', () => {
 
   for (const kind of kinds.filter(({ isAdoptable, isReentrant }) => isAdoptable && isReentrant)) {
     it(`a late copy of the adoption of a ${kind.name} does not shorten a lease requested since`, async () => {
-      const [from] = kind.parts(await lab.connect(), 'a')
-      const [to] = kind.parts(await lab.connect(), 'a')
+      const [from] = kind.parts(await fixture.connect(), 'a')
+      const [to] = kind.parts(await fixture.connect(), 'a')
       assert(from && to)
-      const { admin } = lab.server
+      const { admin } = fixture.server
       const holder = (await from.lock({ leaseTimeMs: 60_000 })).handOver()
-      const record = await recordMonitor(lab.server)
-      lab.onEnd(() => record.stop())
+      const record = await recordMonitor(fixture.server)
+      fixture.onEnd(() => record.stop())
       const adopted = await to.adopt(holder, { leaseTimeMs: 1_500 })
       const inner = await to.lock({ within: adopted, leaseTimeMs: 60_000 })
       const [evalsha = '', ...words] = (await record.stop()).find(({ args }) => args.includes('1500'))?.args ?? []

@@ -126,7 +126,7 @@ describe('a proxy that reads scripts', () => {
   const holdsAlone = ({ isShared }: Kind): boolean => !isShared
 
   for (const kind of kinds) {
-    it(`lets a ${kind.name} be held, renewed, waited for and released`, async (t) => {
+    it(`a proxy that reads scripts lets a ${kind.name} be held, renewed, waited for and released`, async (t) => {
       const { proxy, open } = await setUp(t)
       const [one, other] = [await open(), await open()]
       const lock = kind.lock(one, 'a')
@@ -142,7 +142,7 @@ describe('a proxy that reads scripts', () => {
     })
   }
 
-  it('lets semaphores and latches be used', async (t) => {
+  it('a proxy that reads scripts lets semaphores and latches be used', async (t) => {
     const { proxy, open } = await setUp(t)
     const client = await open()
     const semaphore = client.getSemaphore('s')
@@ -167,7 +167,7 @@ describe('a proxy that reads scripts', () => {
     ['keys of different slots', true],
     ['scripts that unpack KEYS', false],
   ] as const) {
-    it(`lets many locks be taken in one turn, although it refuses ${what}`, async (t) => {
+    it(`a proxy that reads scripts lets many locks be taken in one turn, although it refuses ${what}`, async (t) => {
       const { proxy, open } = await setUp(t, allowsLists)
       const client = await open()
       const warnings: unknown[] = []

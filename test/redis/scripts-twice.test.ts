@@ -13,6 +13,7 @@ import {
   readHoldPrefix,
   turnQueueKey,
 } from '../../src/wire/keys.js'
+import { setUpFixture } from '../support/fixture.js'
 import {
   CALLS,
   type Commands,
@@ -27,7 +28,6 @@ import {
   TICKET,
   TTL_MS,
 } from '../support/foreign-keys.js'
-import { setUpLab } from '../support/lab.js'
 
 /** Leases before a late copy arrives. */
 const SHORT_MS = 20_000
@@ -303,19 +303,19 @@ interface Contents {
 }
 
 describe('a script', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /./ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /./ })
 
   const run = ({ script, keys, args }: ScriptCall): Promise<unknown> =>
-    lab.server.admin.eval(script.text, keys.length, ...keys, ...args)
+    fixture.server.admin.eval(script.text, keys.length, ...keys, ...args)
 
   async function execute(commands: Commands): Promise<void> {
-    const transaction = lab.server.admin.multi()
+    const transaction = fixture.server.admin.multi()
     for (const [command, ...args] of commands) transaction.call(command, args)
     for (const [error] of (await transaction.exec()) ?? []) assert.ifError(error)
   }
 
   async function contents(): Promise<Contents> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const values: Record<string, string> = {}
     const times: Record<string, number> = {}
     const add = (name: string, text: string): void => {
@@ -357,7 +357,7 @@ describe('a script', () => {
     it(`${title} can run twice, also late`, async () => {
       const call = CALLS.find((one) => one.script.name === script)
       assert(call, `there is no script ${script}`)
-      await lab.server.admin.flushall()
+      await fixture.server.admin.flushall()
       if (before.length > 0) await execute(before)
       const untouched = await contents()
 
@@ -381,7 +381,7 @@ describe('a script', () => {
     })
   }
 
-  it('is in this table, whatever its name', () => {
+  it('each script is in the table of repeats, whatever its name', () => {
     const missing = CALLS.map(({ script }) => script.name).filter(
       (name) => !CASES.some(({ script }) => script === name),
     )

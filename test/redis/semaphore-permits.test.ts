@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
+import { setUpFixture } from '../support/fixture.js'
 import { recordMessages } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { repliesForgotten } from '../support/synchronizers.js'
@@ -14,37 +14,37 @@ const POLL_MS = 8_000
 
 /** Each test shows that a known defect of Redisson’s RedissonSemaphore and RedissonPermitExpirableSemaphore does not occur here. */
 describe('the permits of semaphores', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('permits added without a message, or while the message is lost, are found', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
-    const [client, other] = [await lab.connect(), await lab.connect()]
-    await lab.server.admin.mset('a', 0, 'p', 0)
+    fixture.onEnd(() => fixture.server.admin.del('a', 'p', '{p}:timeout'))
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    await fixture.server.admin.mset('a', 0, 'p', 0)
     const waiting = [client.getSemaphore('a').acquire(), other.getPermitExpirableSemaphore('p').acquire()] as const
-    await listening(lab, 2)
+    await listening(fixture, 2)
     await sleep(200)
-    await lab.server.admin.mset('a', 1, 'p', 1) // no message
+    await fixture.server.admin.mset('a', 1, 'p', 1) // no message
     const outcome = await settlesWithin(Promise.all(waiting), POLL_MS)
     assert(outcome.status === 'fulfilled')
     await outcome.value[1].unlock()
 
     const again = settlesWithin(client.getSemaphore('a').acquire(), WOKEN_MS)
-    await listening(lab)
-    await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await lab.server.admin.incr('a')
+    await listening(fixture)
+    await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await fixture.server.admin.incr('a')
     assert.equal((await again).status, 'fulfilled', 'it makes an attempt when it is subscribed again')
   })
 
   it('no message announces permits that are not available, and bad messages of a peer do no harm', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    const semaphore = (await lab.connect()).getSemaphore('a')
-    const peer = await openSynchronizerTwin(lab)
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    const semaphore = (await fixture.connect()).getSemaphore('a')
+    const peer = await openSynchronizerTwin(fixture)
     await semaphore.trySetPermits(0)
     const theirs = peer.acquire('a')
     const ours = semaphore.acquire()
-    await listening(lab)
+    await listening(fixture)
     await waitUntil(() => peer.sleeping === 1)
-    const messages = await recordMessages(lab)
+    const messages = await recordMessages(fixture)
     await semaphore.reducePermits(2)
     await semaphore.addPermits(1)
     await semaphore.release()
@@ -53,23 +53,23 @@ describe('the permits of semaphores', () => {
     await semaphore.addPermits(2)
     await Promise.all([theirs, ours])
     const waiting = semaphore.acquire()
-    await listening(lab)
+    await listening(fixture)
     for (const forged of ['-1', '0', '99999999999999999999', 'none', '']) {
-      await lab.server.admin.publish('redisson_sc:{a}', forged)
+      await fixture.server.admin.publish('redisson_sc:{a}', forged)
     }
     await semaphore.release()
     await waiting
   })
 
   it('one message serves as many waiters as there are permits', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
-    const [client, peer] = [await lab.connect(), await openSynchronizerTwin(lab)]
+    fixture.onEnd(() => fixture.server.admin.del('a', 'p', '{p}:timeout'))
+    const [client, peer] = [await fixture.connect(), await openSynchronizerTwin(fixture)]
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
     await semaphore.trySetPermits(0)
     await permits.trySetPermits(0)
     const waiting = Array.from({ length: 20 }, () => [semaphore.acquire(), permits.acquire()] as const)
-    await listening(lab, 2)
-    await repliesForgotten(lab)
+    await listening(fixture, 2)
+    await repliesForgotten(fixture)
     const releasedAt = performance.now()
     await peer.release('a', 20)
     await peer.release('p', 20)
@@ -79,7 +79,7 @@ describe('the permits of semaphores', () => {
   })
 
   it('the TTL of a semaphore is not changed by operations on its permits', async () => {
-    const semaphore = (await lab.connect()).getSemaphore('a')
+    const semaphore = (await fixture.connect()).getSemaphore('a')
     await semaphore.trySetPermits(5, { timeToLiveMs: 60_000 })
     await semaphore.acquire()
     for (const change of [
@@ -90,17 +90,17 @@ describe('the permits of semaphores', () => {
       () => semaphore.releaseIfExists(),
     ]) {
       await change()
-      const left = await lab.server.admin.pttl('a')
+      const left = await fixture.server.admin.pttl('a')
       assert(left > 50_000 && left <= 60_000, `${left} ms`)
     }
     await semaphore.delete()
     assert.equal(await semaphore.releaseIfExists(), false)
-    assert.equal(await lab.server.admin.exists('a'), 0)
+    assert.equal(await fixture.server.admin.exists('a'), 0)
   })
 
   it('tryAcquire() resolves to null when all permits are taken', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(1)
     const permit = await semaphore.acquire({ leaseTimeMs: 60_000 })
     assert.equal(await semaphore.tryAcquire(), null)
@@ -108,9 +108,9 @@ describe('the permits of semaphores', () => {
   })
 
   it('a permit whose lease ended returns once, and its late release is an error', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
-    const { admin } = lab.server
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { admin } = fixture.server
     await semaphore.trySetPermits(1)
     const permit = await semaphore.acquire({ leaseTimeMs: 100 })
     await waitUntil(() => permit.signal.aborted)
@@ -125,9 +125,9 @@ describe('the permits of semaphores', () => {
   })
 
   it('thousands of leases that end at once are processed', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
-    const { admin } = lab.server
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { admin } = fixture.server
     for (const inspect of [
       () => semaphore.availablePermits(),
       async () => await (await semaphore.acquire({ permits: 7, waitTimeMs: 5_000 })).unlock(),
@@ -146,8 +146,8 @@ describe('the permits of semaphores', () => {
   })
 
   it('a process with a wrong clock takes no permits from others, and loses none', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const semaphore = client.getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire()
@@ -169,11 +169,11 @@ describe('the permits of semaphores', () => {
   })
 
   it('every message of a semaphore is the number of available permits', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(3)
     const permit = await semaphore.acquire({ permits: 3 })
-    const messages = await recordMessages(lab)
+    const messages = await recordMessages(fixture)
     await semaphore.addPermits(2)
     await semaphore.setPermits(4)
     await semaphore.setPermits(9)
@@ -183,8 +183,8 @@ describe('the permits of semaphores', () => {
   })
 
   it('zero permits cannot be requested, and of several permits the remaining ones are released', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(3)
     for (const call of [() => semaphore.acquire({ permits: 0 }), () => semaphore.tryAcquire({ permits: 0 })]) {
       await assert.rejects(call, { code: 'LOCK_CONFIG', path: 'permits' })
@@ -197,8 +197,8 @@ describe('the permits of semaphores', () => {
   })
 
   it('the rest of an acquire is released as soon as the holder notices that one of its permits is gone', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
-    const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 6_000 })).getPermitExpirableSemaphore('a')
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect({ lockWatchdogTimeoutMs: 6_000 })).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(3)
     const permit = await semaphore.acquire({ permits: 3 })
     await semaphore.updateLeaseTime(permit.permitIds[1] ?? '', 10)
@@ -209,13 +209,13 @@ describe('the permits of semaphores', () => {
   })
 
   it('a waiter for few permits is not delayed by a waiter of the same client for many', async () => {
-    lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
-    const client = await lab.connect()
+    fixture.onEnd(() => fixture.server.admin.del('a', 'p', '{p}:timeout'))
+    const client = await fixture.connect()
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
     await semaphore.trySetPermits(0)
     await permits.trySetPermits(0)
     const many = [semaphore.acquire({ permits: 3 }), permits.acquire({ permits: 3 })] as const
-    await listening(lab, 2)
+    await listening(fixture, 2)
     const few = [semaphore.acquire(), permits.acquire()] as const
     await sleep(50)
     const releasedAt = performance.now()

@@ -8,7 +8,7 @@ import { inTime } from '../../src/lua/variants.js'
 import { idempotencyKey } from '../../src/wire/keys.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { listening } from '../support/subscribers.js'
 import { STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
@@ -16,17 +16,17 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 const BAD_COUNTS: readonly unknown[] = [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]
 
 for (const driver of drivers) {
-  describe(`a semaphore, through ${driver.name}`, () => semaphoreContract(() => setUpLab(driver)))
+  describe(`a semaphore, through ${driver.name}`, () => semaphoreContract(() => setUpFixture(driver)))
 }
 
 describe('a semaphore', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('invalid arguments are refused by name and value, and nothing is sent', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const semaphore = client.getSemaphore('a')
     const refusal = (path: string) => ({ code: 'LOCK_CONFIG', path, lockName: 'a' })
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       for (const value of BAD_COUNTS) {
         const permits = value as number
         for (const call of [
@@ -67,13 +67,13 @@ describe('a semaphore', () => {
   })
 
   it('a semaphore acquire and release costs two commands, and a few to clear the idempotency keys', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    const semaphore = (await lab.connect()).getSemaphore('a')
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    const semaphore = (await fixture.connect()).getSemaphore('a')
     await semaphore.trySetPermits(1)
     await semaphore.withPermit(() => {}) // Redis knows the scripts from here on
     await sleep(100)
     const startedAt = performance.now()
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       for (let n = 0; n < 200; n++) {
         await semaphore.acquire()
         await semaphore.release()
@@ -87,12 +87,12 @@ describe('a semaphore', () => {
   })
 
   it('a thousand waiters of a semaphore cost as much as one, and all of them are served', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const semaphore = client.getSemaphore('a')
     await other.getSemaphore('a').trySetPermits(0)
     let [inside, most] = [0, 0]
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       const waiting = Array.from({ length: 1_000 }, () =>
         semaphore.withPermit(async () => {
           most = Math.max(most, ++inside)
@@ -100,7 +100,7 @@ describe('a semaphore', () => {
           inside--
         }),
       )
-      await listening(lab)
+      await listening(fixture)
       await other.getSemaphore('a').addPermits(10)
       await Promise.all(waiting)
     })
@@ -112,8 +112,8 @@ describe('a semaphore', () => {
   })
 
   it('a long wait for a semaphore is reported', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    const client = await lab.connect()
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    const client = await fixture.connect()
     const waits: unknown[] = []
     client.on('longWait', (wait) => waits.push(wait))
     const options = { waitTimeMs: 300, warnAfterMs: 100, label: 'import' }
@@ -124,8 +124,8 @@ describe('a semaphore', () => {
   })
 
   it('data of another type under the name of a semaphore is not changed', async () => {
-    const semaphore = (await lab.connect()).getSemaphore('a')
-    await lab.server.admin.lpush('a', 'my data')
+    const semaphore = (await fixture.connect()).getSemaphore('a')
+    await fixture.server.admin.lpush('a', 'my data')
     for (const call of [
       () => semaphore.acquire(),
       () => semaphore.release(),
@@ -142,23 +142,23 @@ describe('a semaphore', () => {
       })
     }
     assert.equal(await semaphore.trySetPermits(1), false)
-    assert.equal(await lab.server.admin.del('a'), 1)
+    assert.equal(await fixture.server.admin.del('a'), 1)
   })
 })
 
 const DAY_MS = 86_400_000
 
 describe('a semaphore that was replaced', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: STORED_REPLIES })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: STORED_REPLIES })
 
   for (const [name, key] of [
     ['order', 'holdfast_generation:{order}'],
     ['{shop}:order', 'holdfast_generation:{shop}:order'],
   ] as const) {
     it(`a replaced semaphore has a new generation, in a key that lasts a day or as long as the semaphore: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const { admin } = lab.server
-      const semaphore = (await lab.connect()).getSemaphore(name)
+      fixture.onEnd(() => fixture.server.admin.del(name))
+      const { admin } = fixture.server
+      const semaphore = (await fixture.connect()).getSemaphore(name)
       const numbers = new Set<string | null>([null])
       const expectAnother = async (expiryMs: number, action: () => Promise<unknown>): Promise<void> => {
         await action()
@@ -188,8 +188,8 @@ describe('a semaphore that was replaced', () => {
   }
 
   it('permits acquired from the previous semaphore for a caller that has gone are not added to the new one', async () => {
-    const { client, proxy } = await lab.connectThroughProxy()
-    const other = (await lab.connect()).getSemaphore('a')
+    const { client, proxy } = await fixture.connectThroughProxy()
+    const other = (await fixture.connect()).getSemaphore('a')
     const semaphore = client.getSemaphore('a')
     for (const replace of [() => other.trySetPermits(1), async () => {}]) {
       await other.trySetPermits(1)
@@ -197,14 +197,16 @@ describe('a semaphore that was replaced', () => {
       const abort = new AbortController()
       proxy.holdReplies()
       const taking = semaphore.acquire({ signal: abort.signal })
-      await waitUntil(async () => (await lab.server.admin.get('a')) === '0')
+      await waitUntil(async () => (await fixture.server.admin.get('a')) === '0')
       await other.delete()
       await replace()
       abort.abort(new Error('enough'))
       await assert.rejects(taking, /enough/)
       proxy.pass()
       const key = idempotencyKey('a', client.id)
-      await waitUntil(async () => Object.values(await lab.server.admin.hgetall(key)).every((reply) => reply === '0'))
+      await waitUntil(async () =>
+        Object.values(await fixture.server.admin.hgetall(key)).every((reply) => reply === '0'),
+      )
       await sleep(200)
       assert.equal(await other.availablePermits(), (await other.delete()) ? 1 : 0)
     }
@@ -212,30 +214,30 @@ describe('a semaphore that was replaced', () => {
 })
 
 describe('a semaphore whose client is closed in the middle of a release', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: STORED_REPLIES })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: STORED_REPLIES })
 
   it('a release during close() completes before close() resolves', async () => {
-    lab.onEnd(() => lab.server.admin.del('a'))
-    await lab.server.admin.set('a', '1')
-    const client = await connect(lab.server.url)
+    fixture.onEnd(() => fixture.server.admin.del('a'))
+    await fixture.server.admin.set('a', '1')
+    const client = await connect(fixture.server.url)
     const semaphore = client.getSemaphore('a')
     await semaphore.acquire()
-    await lab.server.admin.replicaof('127.0.0.1', 1)
+    await fixture.server.admin.replicaof('127.0.0.1', 1)
     const released = settlesWithin(semaphore.release(), 5_000)
     await sleep(20)
-    await lab.server.admin.replicaof('NO', 'ONE')
+    await fixture.server.admin.replicaof('NO', 'ONE')
     await client.close()
     await released
-    assert.equal(await lab.server.admin.get('a'), '1')
+    assert.equal(await fixture.server.admin.get('a'), '1')
   })
 })
 
 describe('a semaphore whose client closes right after a grant', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('all permits are back after close() right after a grant, and no callback continues without one', async () => {
-    const { admin, url } = lab.server
-    lab.onEnd(() => admin.del('a'))
+    const { admin, url } = fixture.server
+    fixture.onEnd(() => admin.del('a'))
     await admin.set('a', '1')
     const acquire = inTime(semaphoreAcquire('', '', '', 1, 1, 0).script)
     for (let turns = 0; turns < 25; turns++) {

@@ -10,7 +10,7 @@ import { NodeRedisClusterPort } from '../../src/adapters/node-redis/cluster.js'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { type Client, type ConnectOptions, connect, getMultiLock, type Hold, type Lock } from '../../src/index.js'
 import { block } from '../support/block.js'
-import { type Driver, drivers, setUpLab } from '../support/lab.js'
+import { type Driver, drivers, setUpFixture } from '../support/fixture.js'
 import { IS_BEFORE_7 } from '../support/servers/engine.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import type { RedisServer } from '../support/servers/redis-server.js'
@@ -26,10 +26,10 @@ const sent = (driver: Driver): Promise<void> =>
 
 for (const driver of drivers) {
   describe(`a reply that arrives while the event loop is blocked, through ${driver.name}`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
     it('a reply that arrived in time counts, although its command timeout expired during a block of the event loop', async () => {
-      const client = await lab.connect({ commandTimeoutMs: 500 })
+      const client = await fixture.connect({ commandTimeoutMs: 500 })
       const lock = client.getLock('a')
       await (await lock.lock()).unlock() // Redis knows the scripts from here on
       const taking = lock.tryLock()
@@ -41,17 +41,17 @@ for (const driver of drivers) {
       await sent(driver)
       block(700)
       await releasing
-      assert.equal(await lab.server.admin.exists('a'), 0)
+      assert.equal(await fixture.server.admin.exists('a'), 0)
     })
   })
 }
 
 describe('Redis that refuses writes for a while (MISCONF)', () => {
-  const lab = setUpLab(undefined, ['--enable-protected-configs', 'yes'])
+  const fixture = setUpFixture(undefined, ['--enable-protected-configs', 'yes'])
 
   /** Until `fix` is called, as while the disk of Redis is full. */
   async function refuseWrites(): Promise<{ fix(): Promise<void> }> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     const [, dir] = (await admin.config('GET', 'dir')) as [string, string]
     mkdirSync(`${dir}/a-folder`, { recursive: true })
     await admin.config('SET', 'dbfilename', 'a-folder')
@@ -69,7 +69,7 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
   }
 
   it('while Redis refuses writes, waiters keep waiting and releases are repeated until they succeed', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const hold = await client.getLock('a').lock()
     const { fix } = await refuseWrites()
     const releasing = hold.unlock()
@@ -77,28 +77,28 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
     await sleep(300)
     await fix()
     await releasing
-    assert.equal(await lab.server.admin.exists('a'), 0)
+    assert.equal(await fixture.server.admin.exists('a'), 0)
     await (await waiting)?.unlock()
   })
 
   it('a release refused for longer than unlock() waits continues in the background', async () => {
-    const client = await lab.connect({ commandTimeoutMs: 300 })
+    const client = await fixture.connect({ commandTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
     const { fix } = await refuseWrites()
     await assert.rejects(hold.unlock(), { message: /MISCONF/ })
     await fix()
-    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await waitUntil(async () => (await fixture.server.admin.exists('a')) === 0)
   })
 })
 
 describe('a release that Redis refuses for good', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a release that Redis refuses for good is tried once more in the background', async () => {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     await admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+@all', '~*', '&*')
-    lab.onEnd(() => admin.acl('DELUSER', 'app'))
-    const client = await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
+    fixture.onEnd(() => admin.acl('DELUSER', 'app'))
+    const client = await fixture.connect({}, fixture.server.url.replace('redis://', 'redis://app:hunter2@'))
     const hold = await client.getLock('a').lock()
     await admin.acl('SETUSER', 'app', '-evalsha')
     const refused = hold.unlock()
@@ -173,7 +173,7 @@ describe('a node of a cluster that is used as a single server', () => {
 })
 
 describe('a cluster that does not say where its nodes are', { skip: IS_BEFORE_7 && 'they always say it' }, () => {
-  it('is named as the cause, with what to do, by every client that cannot use it', async () => {
+  it('a cluster that does not say where its nodes are is named as the cause, with what to do', async () => {
     await using cluster = await startCluster({ masters: 1, replicasEach: 0 })
     const [node] = cluster.nodes as [RedisServer]
     await node.admin.config('SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint')
@@ -194,7 +194,7 @@ describe('a cluster that does not say where its nodes are', { skip: IS_BEFORE_7 
     }
   })
 
-  it('is used at localhost, which node-redis assumes, and elsewhere is named as the cause', async () => {
+  it('a cluster without addresses works at localhost, as node-redis assumes, else is the cause', async () => {
     await using cluster = await startCluster({ masters: 1, replicasEach: 0 })
     const [node] = cluster.nodes as [RedisServer]
     await node.admin.config('SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint')
@@ -217,13 +217,13 @@ describe('a cluster that does not say where its nodes are', { skip: IS_BEFORE_7 
 })
 
 describe('a server without INFO, as at some hosts', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
   let url: string
 
-  /** In front of a server that has it, because the lab needs it. */
+  /** In front of a server that has it, because the fixture needs it. */
   beforeEach(async () => {
     const relay = createServer((client) => {
-      const server = createConnection(lab.server.port, '127.0.0.1')
+      const server = createConnection(fixture.server.port, '127.0.0.1')
       const pass = (from: Socket, to: Socket, change: (text: string) => string): void => {
         from.on('data', (data) => to.write(change(data.toString('latin1')), 'latin1'))
         from.on('error', () => {}).on('close', () => to.destroy())
@@ -233,7 +233,7 @@ describe('a server without INFO, as at some hosts', () => {
     })
     await once(relay.listen(0, '127.0.0.1'), 'listening')
     url = `redis://127.0.0.1:${(relay.address() as AddressInfo).port}`
-    lab.onEnd(() => relay.close())
+    fixture.onEnd(() => relay.close())
   })
 
   const ways: Record<string, (url: string) => ConnectOptions> = {
@@ -245,25 +245,25 @@ describe('a server without INFO, as at some hosts', () => {
     'an ioredis client': (url) => {
       const client = new Redis(url)
       client.on('error', () => {})
-      lab.onEnd(() => client.disconnect())
+      fixture.onEnd(() => client.disconnect())
       return { client }
     },
   }
   for (const [way, options] of Object.entries(ways)) {
-    it(`works through ${way}, also for waiters and after a reconnect`, async () => {
+    it(`a server without INFO works through ${way}, also for waiters and after a reconnect`, async () => {
       const client = await connect(options(url))
-      lab.onEnd(() => client.close())
+      fixture.onEnd(() => client.close())
       await waitUntil(() => client.withLock('a', () => true).catch(() => false))
       const hold = await client.getLock('a').lock()
       const waiting = client.getLock('a').lock()
       await sleep(50)
-      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       await hold.unlock()
       await (await waiting).unlock()
     })
   }
 
-  it('is no server of a list, whose master only INFO tells: the error says so', async () => {
+  it('a server without INFO is no server of a list, whose master only INFO tells: the error says so', async () => {
     const config = { masterSlaveServersConfig: { masterAddress: url } }
     await assert.rejects(
       connect({ config }),
@@ -273,12 +273,12 @@ describe('a server without INFO, as at some hosts', () => {
 })
 
 describe('a channel that is left while its connection dies, through node-redis', () => {
-  const lab = setUpLab(nodeRedis)
+  const fixture = setUpFixture(nodeRedis)
 
   it('a channel that was left while its connection died is not subscribed to after the reconnect', async () => {
-    const owner = await lab.connect()
-    const client = await lab.connect()
-    const { admin } = lab.server
+    const owner = await fixture.connect()
+    const client = await fixture.connect()
+    const { admin } = fixture.server
     // Of a kind whose waiters listen on a channel of each lock.
     const lockOf = (from: Client, name: string): Lock => from.getReadWriteLock(name).writeLock()
     const kept = await lockOf(owner, 'kept').lock()
@@ -302,41 +302,41 @@ describe('a channel that is left while its connection dies, through node-redis',
 })
 
 describe('a server whose clock is set back', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   /** What that does to a key: all that is left of its time, and how far the clock went back. */
   const JUMP_MS = 119_000
 
   it('a renewed lock on a server whose clock was set back lasts no longer than its lease from the second renewal on', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 3_000 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 3_000 })
     const hold = await client.getLock('a').lock()
-    await lab.server.admin.pexpire('a', JUMP_MS)
-    await waitUntil(async () => (await lab.server.admin.pttl('a')) <= 3_000, { timeoutMs: 10_000 })
+    await fixture.server.admin.pexpire('a', JUMP_MS)
+    await waitUntil(async () => (await fixture.server.admin.pttl('a')) <= 3_000, { timeoutMs: 10_000 })
     hold.assertHeld()
     await hold.unlock()
   })
 
   it('a renewal on a server whose clock was set back does not shorten a longer lease of a re-entry', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 1_500 })
     const hold = await client.getLock('a').lock()
     const inner = await client.getLock('a').lock({ within: hold, leaseTimeMs: 60_000 })
     await sleep(2_500)
-    assert((await lab.server.admin.pttl('a')) > 50_000)
-    await lab.server.admin.pexpire('a', JUMP_MS)
-    await waitUntil(async () => (await lab.server.admin.pttl('a')) <= 60_000, { timeoutMs: 10_000 })
-    assert((await lab.server.admin.pttl('a')) > 40_000)
+    assert((await fixture.server.admin.pttl('a')) > 50_000)
+    await fixture.server.admin.pexpire('a', JUMP_MS)
+    await waitUntil(async () => (await fixture.server.admin.pttl('a')) <= 60_000, { timeoutMs: 10_000 })
+    assert((await fixture.server.admin.pttl('a')) > 40_000)
     inner.assertHeld()
     await inner.unlock()
     await hold.unlock()
   })
 
   it('a waiter on a server whose clock was set back is served within seconds when the lock is freed without a message', async () => {
-    const client = await lab.connect()
-    await lab.server.admin.hset('a', 'somebody:1', '1')
-    await lab.server.admin.pexpire('a', JUMP_MS)
+    const client = await fixture.connect()
+    await fixture.server.admin.hset('a', 'somebody:1', '1')
+    await fixture.server.admin.pexpire('a', JUMP_MS)
     const waiting = client.getLock('a').lock()
     await sleep(1_000)
-    await lab.server.admin.del('a')
+    await fixture.server.admin.del('a')
     const freedAt = performance.now()
     await (await waiting).unlock()
     assert(performance.now() - freedAt < 10_000)

@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 
 const WATCHDOG_MS = 30_000
 
 /** Each test shows that a known defect of Redisson’s RedissonSpinLock does not occur here. */
 describe('a spin lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('refused attempts of a spin lock change no lease, of the holder or of the next one', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getSpinLock('a')
     const hold = await lock.lock()
     assert.equal(await lock.tryLock({ leaseTimeMs: 500 }), null)
@@ -21,14 +21,14 @@ describe('a spin lock', () => {
     assert.equal(await refused, null)
     for (const held of [hold, waiting]) {
       const live = await held
-      const left = await lab.server.admin.pttl('a')
+      const left = await fixture.server.admin.pttl('a')
       assert(left > WATCHDOG_MS - 4_000 && left <= WATCHDOG_MS + 50, `PTTL is ${left}`)
       await live.unlock()
     }
   })
 
   it('a wait for a spin lock ends on time, however long the next pause would be', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await other.getSpinLock('a').lock()
     const lock = client.getSpinLock('a', { backOff: { type: 'constant', delayMs: 60_000 } })
     const startedAt = performance.now()
@@ -38,9 +38,9 @@ describe('a spin lock', () => {
   })
 
   it('the back-off of a spin lock keeps attempts rare', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await other.getSpinLock('a').lock()
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       assert.equal(await client.getSpinLock('a').tryLock({ waitTimeMs: 2_000 }), null)
     })
     assert(count.scripts <= 30, `${count.scripts} attempts in 2 s; at 128 ms that is 16, and a few at first`)

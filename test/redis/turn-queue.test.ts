@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
 import { lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { spawnChild } from '../support/processes/child.js'
 import { Twin } from '../support/redisson-twin/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
@@ -18,9 +18,9 @@ const LONG_RUN = { maxHandOffMs: 60_000 }
 const POLL_MS = 5_000
 
 describe('clients that wait for one lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
   const queued = async (): Promise<string[]> =>
-    (await lab.server.admin.call('LRANGE', turnQueueKey('a'), '0', '-1')) as string[]
+    (await fixture.server.admin.call('LRANGE', turnQueueKey('a'), '0', '-1')) as string[]
   const standing = (count: number): Promise<unknown> =>
     waitUntil(async () => (await queued()).length === count, { message: `${count} are queued` })
 
@@ -29,7 +29,7 @@ describe('clients that wait for one lock', () => {
     const clients: Client[] = []
     const waiting: Promise<Hold>[] = []
     for (let n = 1; n <= count; n++) {
-      const client = await lab.connect()
+      const client = await fixture.connect()
       clients.push(client)
       waiting.push(client.getLock('a').lock())
       await standing(n)
@@ -43,11 +43,11 @@ describe('clients that wait for one lock', () => {
   }
 
   it('waiting clients are served in the order in which they came, with one attempt for each release', async () => {
-    const holder = await lab.connect()
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
     const { waiting } = await waiters(6)
     const served: number[] = []
-    const count = await countCommands(lab.server, async () => {
+    const count = await countCommands(fixture.server, async () => {
       const sections = waiting.map(async (one, n) => {
         const next = await one
         served.push(n)
@@ -63,12 +63,12 @@ describe('clients that wait for one lock', () => {
   })
 
   it('waiting clients are served within about 1 s when the client whose turn it is stalls', async () => {
-    const holder = await lab.connect()
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
-    const frozen = spawnChild(WAITER, [lab.server.url])
-    lab.onEnd(() => frozen.stop())
+    const frozen = spawnChild(WAITER, [fixture.server.url])
+    fixture.onEnd(() => frozen.stop())
     await standing(1)
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const waiting = client.getLock('a').lock()
     await standing(2)
     frozen.freeze()
@@ -82,14 +82,14 @@ describe('clients that wait for one lock', () => {
 
   it('waiting clients are served at once when the client whose turn it is gives up', async () => {
     for (let round = 0; round < 20; round++) {
-      const holder = await lab.connect()
+      const holder = await fixture.connect()
       const hold = await holder.getLock('a').lock()
-      const leaver = await lab.connect()
+      const leaver = await fixture.connect()
       const controller = new AbortController()
       const left = leaver.getLock('a').lock({ signal: controller.signal })
       left.catch(() => {})
       await standing(1)
-      const stayer = await lab.connect()
+      const stayer = await fixture.connect()
       const stays = stayer.getLock('a').lock()
       await standing(2)
       const released = hold.unlock()
@@ -106,7 +106,7 @@ describe('clients that wait for one lock', () => {
   })
 
   it('a client keeps its place for callers that come in turns, and gives it up if they do not come back', async () => {
-    const [busy, other, third] = [await lab.connect(LONG_RUN), await lab.connect(), await lab.connect()]
+    const [busy, other, third] = [await fixture.connect(LONG_RUN), await fixture.connect(), await fixture.connect()]
     const held = await busy.getLock('a').lock()
     const handedOff = busy.getLock('a').lock()
     await standing(1)
@@ -132,10 +132,10 @@ describe('clients that wait for one lock', () => {
   })
 
   it('a client makes an attempt at once when no client was queued, although others were subscribed', async () => {
-    const listener = lab.server.admin.duplicate()
-    lab.onEnd(() => listener.disconnect())
+    const listener = fixture.server.admin.duplicate()
+    fixture.onEnd(() => listener.disconnect())
     await listener.subscribe(lockChannel('a'))
-    const client = await lab.connect(LONG_RUN)
+    const client = await fixture.connect(LONG_RUN)
     let slowest = 0
     for (let round = 0; round < 20; round++) {
       const held = await client.getLock('a').lock()
@@ -153,7 +153,7 @@ describe('clients that wait for one lock', () => {
   })
 
   it('clients that take turns with pauses of any length are all served', async () => {
-    const clients = await Promise.all(Array.from({ length: 3 }, () => lab.connect()))
+    const clients = await Promise.all(Array.from({ length: 3 }, () => fixture.connect()))
     let slowest = 0
     const loops = clients.flatMap((client, at) =>
       Array.from({ length: 2 }, async (_, task) => {
@@ -171,8 +171,8 @@ describe('clients that wait for one lock', () => {
   })
 
   it('a release by a program without a turn queue wakes all clients together', async () => {
-    const twin = new Twin(lab.server.url)
-    lab.onEnd(() => twin[Symbol.asyncDispose]())
+    const twin = new Twin(fixture.server.url)
+    fixture.onEnd(() => twin[Symbol.asyncDispose]())
     await twin.acquire('a', 7, 30_000)
     const { waiting } = await waiters(3)
     await twin.release('a', 7)
@@ -180,9 +180,9 @@ describe('clients that wait for one lock', () => {
   })
 
   it('a waiting Redisson thread gets the lock soon, however many clients wait', async (t) => {
-    const twin = new Twin(lab.server.url)
-    lab.onEnd(() => twin[Symbol.asyncDispose]())
-    const clients = await Promise.all(Array.from({ length: 4 }, () => lab.connect()))
+    const twin = new Twin(fixture.server.url)
+    fixture.onEnd(() => twin[Symbol.asyncDispose]())
+    const clients = await Promise.all(Array.from({ length: 4 }, () => fixture.connect()))
     let isOver = false
     const loops = clients.flatMap((client) =>
       Array.from({ length: 4 }, async () => {
@@ -203,23 +203,23 @@ describe('clients that wait for one lock', () => {
   })
 
   it('waiting clients are served within a poll when Redis has lost the turn queue', async () => {
-    const holder = await lab.connect()
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
     const { waiting } = await waiters(2)
-    await lab.server.admin.del(turnQueueKey('a'))
+    await fixture.server.admin.del(turnQueueKey('a'))
     await hold.unlock()
     await allServed(waiting, POLL_MS + 1_000)
   })
 
   it('clients use a turn queue of their own when another program has written a million entries into it', async () => {
-    const holder = await lab.connect()
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
     const fill =
       "for n = 1, 1000 do local all = {} for m = 1, 1000 do all[m] = n * m end redis.call('rpush', KEYS[1], unpack(all)) end"
-    await lab.server.admin.call('EVAL', fill, '1', turnQueueKey('a'))
-    const length = (): Promise<number> => lab.server.admin.llen(turnQueueKey('a'))
+    await fixture.server.admin.call('EVAL', fill, '1', turnQueueKey('a'))
+    const length = (): Promise<number> => fixture.server.admin.llen(turnQueueKey('a'))
     assert.equal(await length(), 1_000_000)
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const waiting = client.getLock('a').lock()
     await waitUntil(async () => (await length()) === 1, { message: 'one is queued' })
     await hold.unlock()
@@ -228,38 +228,38 @@ describe('clients that wait for one lock', () => {
   })
 
   it('clients keep their places in a turn queue of thousands', async () => {
-    const holder = await lab.connect()
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
     const others = Array.from({ length: 4_095 }, (_, n) => `other-${n}`)
-    await lab.server.admin.rpush(turnQueueKey('a'), ...others)
-    const client = await lab.connect()
+    await fixture.server.admin.rpush(turnQueueKey('a'), ...others)
+    const client = await fixture.connect()
     const waiting = client.getLock('a').tryLock({ waitTimeMs: 1_000 })
     await standing(4_096)
     assert.deepEqual((await queued()).slice(0, -1), others)
     assert.equal(await waiting, null)
     await hold.unlock()
-    await lab.server.admin.del(turnQueueKey('a'))
+    await fixture.server.admin.del(turnQueueKey('a'))
   })
 
   it('clients unsubscribe soon after the last waiter has left, and nothing stays in the turn queue', async () => {
-    const holder = await lab.connect()
+    const holder = await fixture.connect()
     const hold = await holder.getLock('a').lock()
-    const client = await lab.connect()
+    const client = await fixture.connect()
     assert.equal(await client.getLock('a').tryLock({ waitTimeMs: 300 }), null)
     await waitUntil(async () => (await queued()).length === 0)
     await waitUntil(
-      async () => Number(((await lab.server.admin.pubsub('NUMSUB', lockChannel('a'))) as unknown[])[1]) === 0,
+      async () => Number(((await fixture.server.admin.pubsub('NUMSUB', lockChannel('a'))) as unknown[])[1]) === 0,
     )
     await hold.unlock()
   })
 
   it('the turn queue expires if its clients leave nothing but their tickets', async () => {
-    const [holder, client] = [await lab.connect(), await lab.connect()]
+    const [holder, client] = [await fixture.connect(), await fixture.connect()]
     const hold = await holder.getLock('a').lock()
     const waiting = client.getLock('a').lock()
     const key = turnQueueKey('a')
-    await waitUntil(async () => (await lab.server.admin.exists(key)) === 1)
-    const leftMs = await lab.server.admin.pttl(key)
+    await waitUntil(async () => (await fixture.server.admin.exists(key)) === 1)
+    const leftMs = await fixture.server.admin.pttl(key)
     assert(leftMs > 0 && leftMs <= 24 * 3_600_000, `PTTL is ${leftMs}`)
     await hold.unlock()
     await (await waiting).unlock()

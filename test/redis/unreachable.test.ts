@@ -11,7 +11,7 @@ import { makeCertificates, startTlsRedis } from '../support/servers/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('a Redis that never came up', () => {
-  it('is named with ECONNREFUSED by connect', async () => {
+  it('a Redis that never came up is named with ECONNREFUSED by connect', async () => {
     const port = await freePort()
     for (const host of ['127.0.0.1', 'localhost']) {
       await assert.rejects(connect(`redis://${host}:${port}`), { message: new RegExp(`ECONNREFUSED .*:${port}`) })
@@ -22,7 +22,7 @@ describe('a Redis that never came up', () => {
     [false, 'an ioredis client without a listener of error'],
     [true, 'an ioredis client with a listener of error'],
   ] as const) {
-    it(`is named with ECONNREFUSED by lock() through ${title}`, async (t) => {
+    it(`a Redis that never came up is named with ECONNREFUSED by lock() through ${title}`, async (t) => {
       const port = await freePort()
       t.mock.method(console, 'error', () => {}) // where ioredis prints errors without a listener
       const redis = new Redis({ host: '127.0.0.1', port, maxRetriesPerRequest: null })
@@ -38,7 +38,7 @@ describe('a Redis that never came up', () => {
     })
   }
 
-  it('is named with ECONNREFUSED by lock() through a node-redis client whose server went away', async () => {
+  it('a Redis that never came up is named with ECONNREFUSED by lock() through node-redis', async () => {
     const server = await startRedis()
     const redis = createClient({ url: server.url })
     redis.on('error', () => {})
@@ -54,7 +54,7 @@ describe('a Redis that never came up', () => {
     redis.destroy()
   })
 
-  it('is no longer named once the client is connected again', () => {
+  it('a Redis that never came up is no longer named once the client is connected again', () => {
     const redis = new EventEmitter()
     const error = new ConnectionError(redis)
     redis.on('error', () => {})

@@ -90,7 +90,7 @@ describe('checkLockFsynced', () => {
     await server.admin.flushall()
   })
 
-  describe('on a server without an AOF, or without WAITAOF', () => {
+  describe('a server without an AOF, or without WAITAOF', () => {
     before(async () => {
       server = await startRedis()
     })
@@ -115,7 +115,7 @@ describe('checkLockFsynced', () => {
     })
   })
 
-  describe('on a server with an AOF', { concurrency: 1 }, () => {
+  describe('a server with an AOF', { concurrency: 1 }, () => {
     before(async () => {
       server = await startRedis({ args: AOF })
     })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Lock } from '../../src/index.js'
-import { drivers, setUpLab } from '../support/lab.js'
+import { drivers, setUpFixture } from '../support/fixture.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Less than a poll of a waiter that relies on messages. */
@@ -16,16 +16,16 @@ const LOCKS: Record<string, (client: Client) => Lock> = {
 
 for (const driver of drivers) {
   describe(`waiters without a subscriber connection, through ${driver.name}`, () => {
-    const lab = setUpLab(driver)
+    const fixture = setUpFixture(driver)
 
     for (const [title, lockOf] of Object.entries(LOCKS)) {
       it(`a waiter for ${title} without a subscriber connection polls and is served soon, in order`, async () => {
-        const { client: deaf, proxy } = await lab.connectThroughProxy()
-        const [holding, other] = [await lab.connect(), await lab.connect()]
+        const { client: deaf, proxy } = await fixture.connectThroughProxy()
+        const [holding, other] = [await fixture.connect(), await fixture.connect()]
         const lock = lockOf(holding)
         const hold = await (title === 'a read lock' ? holding.getReadWriteLock('order').writeLock() : lock).lock()
         const order: string[] = []
-        const channels = async (): Promise<number> => (await lab.server.admin.pubsub('CHANNELS', '*order*')).length
+        const channels = async (): Promise<number> => (await fixture.server.admin.pubsub('CHANNELS', '*order*')).length
         const first = lockOf(deaf).withLock(() => order.push('first'))
         await waitUntil(async () => (await channels()) === 1)
         await sleep(200) // it sleeps now
@@ -34,7 +34,7 @@ for (const driver of drivers) {
         await sleep(200)
 
         proxy.refuse()
-        await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+        await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
         await sleep(1_000) // what it does at once when the connection is lost does not count
         const releasedAt = performance.now()
         await hold.unlock()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { openTwin } from '../support/redisson-twin/twin.js'
 import { listening, REDISSON_CHANNELS, WOKEN_MS } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
@@ -11,31 +11,31 @@ const WATCHDOG_MS = 30_000
 
 /** Each test shows that a known defect of Redisson’s RedissonLock and LockPubSub does not occur here. */
 describe('the waiters of a lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('an abort ends a wait at once with its reason', async () => {
-    const peer = await openTwin(lab)
+    const peer = await openTwin(fixture)
     await peer.acquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
-    const waiting = (await lab.connect()).getLock('a').lock({ signal: abort.signal })
-    await listening(lab, 1, REDISSON_CHANNELS)
+    const waiting = (await fixture.connect()).getLock('a').lock({ signal: abort.signal })
+    await listening(fixture, 1, REDISSON_CHANNELS)
     abort.abort(new Error('enough'))
     await assert.rejects(waiting, /enough/)
-    await listening(lab, 0)
+    await listening(fixture, 0)
     await peer.release('a', 7)
   })
 
   it('a release costs one attempt in each waiting process, however many tasks wait there', async () => {
-    const [client, other, peer] = [await lab.connect(), await lab.connect(), await openTwin(lab)]
+    const [client, other, peer] = [await fixture.connect(), await fixture.connect(), await openTwin(fixture)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
     const waits = [client, other].flatMap((each) =>
       Array.from({ length: 50 }, () => each.getLock('a').lock({ signal: abort.signal })),
     )
     const settled = Promise.allSettled(waits)
-    await listening(lab, 1, REDISSON_CHANNELS)
+    await listening(fixture, 1, REDISSON_CHANNELS)
     await sleep(200)
-    const attempts = await countCommands(lab.server, async () => {
+    const attempts = await countCommands(fixture.server, async () => {
       await peer.release('a', 7)
       await Promise.race(waits)
       await sleep(200)
@@ -46,14 +46,14 @@ describe('the waiters of a lock', () => {
   })
 
   it('a lock and a read-write lock of one name in one process each receive the messages of their own channel', async () => {
-    const [client, peer] = [await lab.connect(), await openTwin(lab)]
+    const [client, peer] = [await fixture.connect(), await openTwin(fixture)]
     await peer.writeAcquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
     const plain = client.getLock('a').lock({ signal: abort.signal })
-    await listening(lab, 1, REDISSON_CHANNELS)
+    await listening(fixture, 1, REDISSON_CHANNELS)
     const reading = client.getReadWriteLock('a').readLock().lock()
-    await listening(lab, 2, REDISSON_CHANNELS)
-    assert.deepEqual((await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).sort(), [
+    await listening(fixture, 2, REDISSON_CHANNELS)
+    assert.deepEqual((await fixture.server.admin.pubsub('CHANNELS', 'redisson_*')).sort(), [
       'redisson_lock__channel:{a}',
       'redisson_rwlock:{a}',
     ])
@@ -67,14 +67,14 @@ describe('the waiters of a lock', () => {
   })
 
   it('one message causes one attempt', async () => {
-    const [client, peer] = [await lab.connect(), await openTwin(lab)]
+    const [client, peer] = [await fixture.connect(), await openTwin(fixture)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waits = Array.from({ length: 10 }, () => client.getLock('a').lock())
-    await listening(lab, 1, REDISSON_CHANNELS)
+    await listening(fixture, 1, REDISSON_CHANNELS)
     await sleep(200)
     for (let n = 0; n < 3; n++) {
-      const attempts = await countCommands(lab.server, async () => {
-        await lab.server.admin.publish('redisson_lock__channel:{a}', '0')
+      const attempts = await countCommands(fixture.server, async () => {
+        await fixture.server.admin.publish('redisson_lock__channel:{a}', '0')
         await sleep(200)
       })
       assert.equal(attempts.calls['evalsha'], 1)
@@ -84,7 +84,7 @@ describe('the waiters of a lock', () => {
   })
 
   it('a message between an attempt and the pause of a waiter is never lost', async () => {
-    const [client, peer] = [await lab.connect(), await openTwin(lab)]
+    const [client, peer] = [await fixture.connect(), await openTwin(fixture)]
     const rounds = 60
     for (let round = 0; round < rounds; round++) {
       await peer.writeAcquire('a', 7, WATCHDOG_MS)
@@ -99,8 +99,8 @@ describe('the waiters of a lock', () => {
   })
 
   it('a release uses no latch key that could expire too early', async () => {
-    const client = await lab.connect()
-    const record = await recordMonitor(lab.server)
+    const client = await fixture.connect()
+    const record = await recordMonitor(fixture.server)
     for (const lock of [client.getLock('a'), client.getFairLock('a'), client.getSpinLock('a')]) {
       const hold = await lock.lock()
       await (await lock.lock({ within: hold })).unlock()
@@ -114,11 +114,11 @@ describe('the waiters of a lock', () => {
   })
 
   it('a waiter makes another attempt after its subscription was cut, because it may have missed the message', async () => {
-    const [client, peer] = [await lab.connect(), await openTwin(lab)]
+    const [client, peer] = [await fixture.connect(), await openTwin(fixture)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waiting = client.getLock('a').lock()
-    await listening(lab, 1, REDISSON_CHANNELS)
-    await lab.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody receives a message
+    await listening(fixture, 1, REDISSON_CHANNELS)
+    await fixture.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody receives a message
     const freeAt = performance.now()
     const hold = await waiting
     assert(performance.now() - freeAt < WOKEN_MS)
@@ -126,12 +126,12 @@ describe('the waiters of a lock', () => {
   })
 
   it('a process can wait for 300 locks at once over one connection', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const names = Array.from({ length: 300 }, (_, n) => `lock:${n}`)
     const holds = await Promise.all(names.map((name) => other.getLock(name).lock()))
     const waits = names.map((name) => client.getLock(name).lock())
-    await waitUntil(async () => (await lab.server.admin.keys('holdfast_turn_queue:*')).length === 300)
-    const clients = String(await lab.server.admin.client('LIST', 'TYPE', 'PUBSUB'))
+    await waitUntil(async () => (await fixture.server.admin.keys('holdfast_turn_queue:*')).length === 300)
+    const clients = String(await fixture.server.admin.client('LIST', 'TYPE', 'PUBSUB'))
     assert.equal(clients.trim().split('\n').length, 1)
     await Promise.all(holds.map((hold) => hold.unlock()))
     for (const hold of await Promise.all(waits)) await hold.unlock()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { spawnChild } from '../support/processes/child.js'
 
 /** Where the file of the thread is found: the same program in the ways in which programs are run. */
@@ -14,7 +14,7 @@ const THREAD = new URL('../../src/watchdog-thread.js', import.meta.url)
 /** In the project, so that what is not bundled is found. Two versions of Node may run this file at the same time. */
 const OUT = fileURLToPath(new URL(`../bundles-${process.pid}/`, import.meta.url))
 
-const lab = setUpLab()
+const fixture = setUpFixture()
 
 before(() => mkdirSync(OUT, { recursive: true }))
 after(() => rmSync(OUT, { recursive: true, force: true }))
@@ -38,7 +38,7 @@ async function run(
   thread: string[] = [],
   how: Parameters<typeof spawnChild>[2] = {},
 ): Promise<string> {
-  await using child = spawnChild(program, [lab.server.url, ...thread], how)
+  await using child = spawnChild(program, [fixture.server.url, ...thread], how)
   child.endCommands()
   const { at, message } = await child.nextMessage<{ at: string; message?: string }>(() => true, 30_000)
   assert.deepEqual(await child.exit, { code: 0, signal: null }, child.stderr)

@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 import { lockRenew } from '../../src/lua/generated.js'
 import { threadClock } from '../../src/util/clock.js'
 import { ALIVE_AT, type FromThread, micros, TAKE_OVER_AT, type ToThread } from '../../src/watchdog/thread-protocol.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 import { startProxy } from '../support/servers/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -15,16 +15,16 @@ const LEASE_MS = 60_000
 const SLOT = 2
 
 describe('the watchdog thread and its shared memory', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   it('a reply to the thread that arrives after the release writes nothing into the slot of the next lease', async () => {
-    const { admin } = lab.server
-    const proxy = await startProxy(lab.server.port)
-    lab.onEnd(() => proxy[Symbol.asyncDispose]())
+    const { admin } = fixture.server
+    const proxy = await startProxy(fixture.server.port)
+    fixture.onEnd(() => proxy[Symbol.asyncDispose]())
     const memory = new SharedArrayBuffer(64, { maxByteLength: 1_024 })
     const words = new BigInt64Array(memory)
     const worker = new Worker(THREAD)
-    lab.onEnd(async () => void (await worker.terminate()))
+    fixture.onEnd(async () => void (await worker.terminate()))
     const send = (message: ToThread): void => worker.postMessage(message)
     const terms = { periodMs: 20_000, batchSize: 100, maxBlockMs: 60_000, commandTimeoutMs: 10_000 }
     Atomics.store(words, TAKE_OVER_AT, micros(threadClock.now() + 600_000))

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { type ConnectOptions, connect } from '../../src/index.js'
+import { setUpFixture } from '../support/fixture.js'
 import { guarded } from '../support/guarded.js'
-import { setUpLab } from '../support/lab.js'
 
 describe('connect() with a watchdog thread', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   const refused: [title: string, options: ConnectOptions, path: string, allowed: RegExp][] = [
     ['an unknown option', { watchdog: { threads: true } as object }, 'threads', /thread, maxBlockMs, connection/],
@@ -34,7 +34,7 @@ describe('connect() with a watchdog thread', () => {
   }
 
   it('connect() refuses a client of the user if the watchdog thread has no connection', async () => {
-    const redis = new Redis(lab.server.url, { lazyConnect: true })
+    const redis = new Redis(fixture.server.url, { lazyConnect: true })
     await assert.rejects(connect({ client: redis, watchdog: { thread: true } }), {
       path: 'watchdog.connection',
       message: /the thread cannot use the client/,
@@ -43,19 +43,19 @@ describe('connect() with a watchdog thread', () => {
   })
 
   it('connect() refuses a configuration with functions, unless the thread gets another one', async () => {
-    const config = { singleServerConfig: { address: lab.server.url } }
+    const config = { singleServerConfig: { address: fixture.server.url } }
     const credentialsResolver = () => ({})
     await assert.rejects(connect({ config, credentialsResolver, watchdog: { thread: true } }), {
       path: 'watchdog.connection',
       message: /credentialsResolver/,
     })
-    const client = await guarded(lab, { config, credentialsResolver, watchdog: { connection: config } })
+    const client = await guarded(fixture, { config, credentialsResolver, watchdog: { connection: config } })
     await client.getLock('a').withLock(() => {})
   })
 
   it('connect() reports a thread file that cannot be loaded or is another one, and leaves nothing', async () => {
     for (const thread of ['/nowhere/watchdog-thread.js', new URL('../support/kinds.js', import.meta.url)]) {
-      await assert.rejects(guarded(lab, { watchdog: { thread } }), {
+      await assert.rejects(guarded(fixture, { watchdog: { thread } }), {
         code: 'LOCK_CONFIG',
         path: 'watchdog.thread',
         message: /the file of holdfast\/watchdog-thread/,
@@ -64,7 +64,7 @@ describe('connect() with a watchdog thread', () => {
   })
 
   it('connect() reports that the thread cannot reach Redis, and leaves nothing', async () => {
-    await assert.rejects(guarded(lab, { watchdog: { connection: 'redis://127.0.0.1:1' } }), {
+    await assert.rejects(guarded(fixture, { watchdog: { connection: 'redis://127.0.0.1:1' } }), {
       code: 'ECONNREFUSED',
       message: /^watchdog thread: connect ECONNREFUSED/,
     })

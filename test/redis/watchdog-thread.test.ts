@@ -7,9 +7,9 @@ import { Client, type Hold } from '../../src/index.js'
 import { SystemClock } from '../../src/util/clock.js'
 import { block } from '../support/block.js'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
+import { setUpFixture } from '../support/fixture.js'
 import { guarded, LEASE_MS } from '../support/guarded.js'
 import { kinds } from '../support/kinds.js'
-import { setUpLab } from '../support/lab.js'
 import { spawnChild } from '../support/processes/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -17,7 +17,7 @@ const BLOCKED = new URL('../support/processes/blocked-process.js', import.meta.u
 type Woke = { at: string; problems: string[]; remainingMs: number[] }
 const STAYS = { keysThatStay: /^(redisson_lock_token:|permit$)/ }
 
-const lab = setUpLab(undefined, [], STAYS)
+const fixture = setUpFixture(undefined, [], STAYS)
 
 /** The threads that are started from now on. */
 function threadsOf(t: TestContext): Worker[] {
@@ -43,9 +43,9 @@ describe('an event loop that is blocked for three leases', () => {
   it('a block of three leases loses no lock of any kind: nobody else gets in, and the first turn after it knows', async () => {
     // Long enough for the machine to stall for 2 s between two renewals.
     const leaseMs = 4_000
-    await using child = spawnChild(BLOCKED, [lab.server.url, String(leaseMs), String(10 * leaseMs)])
+    await using child = spawnChild(BLOCKED, [fixture.server.url, String(leaseMs), String(10 * leaseMs)])
     await child.nextMessage(({ at }) => at === 'held', 30_000)
-    const contender = await lab.connect()
+    const contender = await fixture.connect()
     const rivals = kinds.map((kind) => kind.rival(contender, kind.name))
     const semaphore = contender.getPermitExpirableSemaphore('permit')
 
@@ -92,13 +92,13 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps thousands of locks with one script call for each hundred', async () => {
-    const client = await guarded(lab, { lockWatchdogTimeoutMs: 3_000 })
+    const client = await guarded(fixture, { lockWatchdogTimeoutMs: 3_000 })
     const holds: Hold[] = []
     while (holds.length < 2_500) {
       const names = Array.from({ length: 100 }, (_, n) => `lock:${holds.length + n}`)
       holds.push(...(await Promise.all(names.map((name) => client.getLock(name).lock()))))
     }
-    const count = await countCommands(lab.server, () => block(6_000))
+    const count = await countCommands(fixture.server, () => block(6_000))
     await assertHeldInRedis(holds.slice(0, 10))
     for (const hold of holds) hold.assertHeld()
     // Six periods less the first, and what this thread renewed by itself before and after the block.
@@ -107,8 +107,8 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps locks of a configuration with a database and a name mapper', async () => {
-    const client = await guarded(lab, {
-      config: { singleServerConfig: { address: lab.server.url, database: 3 } },
+    const client = await guarded(fixture, {
+      config: { singleServerConfig: { address: fixture.server.url, database: 3 } },
       nameMapper: { map: (name) => `app:${name}`, unmap: (key) => key.slice('app:'.length) },
     })
     const hold = await client.getLock('a').lock()
@@ -118,9 +118,9 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps locks of a client that the user passed, over its own connection', async () => {
-    const redis = new Redis(lab.server.url)
-    lab.onEnd(() => redis.disconnect())
-    const client = await guarded(lab, { client: redis, watchdog: { connection: lab.server.url } })
+    const redis = new Redis(fixture.server.url)
+    fixture.onEnd(() => redis.disconnect())
+    const client = await guarded(fixture, { client: redis, watchdog: { connection: fixture.server.url } })
     const hold = await client.getLock('a').lock()
     block(1.5 * LEASE_MS)
     await assertHeldInRedis([hold])
@@ -128,7 +128,7 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps locks that were re-entered without a limit or unsuccessfully', async () => {
-    const client = await guarded(lab)
+    const client = await guarded(fixture)
     const [first, second] = [client.getLock('a'), client.getLock('b')]
     const outer = await first.lock({ maxHoldMs: 60_000 })
     const inner = await first.lock({ within: outer })
@@ -143,9 +143,9 @@ describe('an event loop that is blocked for three leases', () => {
 
 describe('an event loop that is blocked for longer than maxBlockMs', () => {
   it('locks are lost during a block longer than maxBlockMs, and the first turn after it knows', async () => {
-    await using child = spawnChild(BLOCKED, [lab.server.url, String(LEASE_MS), String(LEASE_MS)])
+    await using child = spawnChild(BLOCKED, [fixture.server.url, String(LEASE_MS), String(LEASE_MS)])
     await child.nextMessage(({ at }) => at === 'held', 30_000)
-    const contender = await lab.connect()
+    const contender = await fixture.connect()
     child.send({ blockMs: 5 * LEASE_MS })
     await child.nextMessage(({ at }) => at === 'blocking')
     let hasWoken = false
@@ -168,7 +168,7 @@ describe('an event loop that is blocked for longer than maxBlockMs', () => {
 
 describe('the watchdog thread', () => {
   it('the watchdog thread keeps no lock beyond maxHoldMs, and none with a fixed lease', async () => {
-    const client = await guarded(lab)
+    const client = await guarded(fixture)
     const holds = [
       await client.getLock('limited').lock({ maxHoldMs: LEASE_MS / 2 }),
       await client.getLock('leased').lock({ leaseTimeMs: LEASE_MS }),
@@ -179,17 +179,17 @@ describe('the watchdog thread', () => {
     await kept.unlock()
     block(2 * LEASE_MS)
     for (const hold of [...holds, inner]) assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST' })
-    assert.deepEqual(await lab.server.admin.keys('*'), [])
+    assert.deepEqual(await fixture.server.admin.keys('*'), [])
   })
 
   it('the watchdog thread does not revive a lock that was freed before or during the block', async () => {
-    const client = await guarded(lab)
+    const client = await guarded(fixture)
     const gone = await client.getLock('gone').lock()
     const released = await client.getLock('released').lock()
     const kept = await client.getLock('kept').lock()
     await released.unlock()
     const operator = spawnChild(new URL('../support/processes/redis-cli-process.js', import.meta.url), [
-      lab.server.url,
+      fixture.server.url,
       String(LEASE_MS),
       'del',
       'gone',
@@ -200,15 +200,15 @@ describe('the watchdog thread', () => {
     // Nothing renewed it since.
     assert.throws(() => gone.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
     await assertHeldInRedis([kept])
-    assert.deepEqual(await lab.server.admin.keys('*'), ['kept'])
+    assert.deepEqual(await fixture.server.admin.keys('*'), ['kept'])
     await kept.unlock()
     await operator.stop()
   })
 
   it('the watchdog thread sends nothing while the event loop runs', async () => {
-    const client = await guarded(lab)
+    const client = await guarded(fixture)
     const hold = await client.getLock('a').lock()
-    const monitor = await recordMonitor(lab.server)
+    const monitor = await recordMonitor(fixture.server)
     await sleep(1.5 * LEASE_MS)
     const lines = await monitor.stop()
     const sources = new Set(lines.map(({ source }) => source).filter((source) => source !== 'lua'))
@@ -217,9 +217,9 @@ describe('the watchdog thread', () => {
   })
 
   it('the watchdog thread reconnects while the event loop is blocked', async () => {
-    const client = await guarded(lab, { watchdog: { maxBlockMs: 20 * LEASE_MS } })
+    const client = await guarded(fixture, { watchdog: { maxBlockMs: 20 * LEASE_MS } })
     const hold = await client.getLock('a').lock()
-    await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal')
+    await fixture.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal')
     block(2 * LEASE_MS)
     await assertHeldInRedis([hold])
     await hold.unlock()
@@ -233,10 +233,14 @@ describe('the watchdog thread', () => {
       sinceBoot: () => performance.now() + sleptMs,
     })
     const leaseMs = 3_000
-    const client = new Client(ownedIoredis(new Redis(lab.server.url)), { lockWatchdogTimeoutMs: leaseMs }, { clock })
-    lab.onEnd(() => client.close())
+    const client = new Client(
+      ownedIoredis(new Redis(fixture.server.url)),
+      { lockWatchdogTimeoutMs: leaseMs },
+      { clock },
+    )
+    fixture.onEnd(() => client.close())
     await client.protect({
-      connection: lab.server.url,
+      connection: fixture.server.url,
       maxBlockMs: 20 * leaseMs,
       file: new URL('../../src/watchdog-thread.js', import.meta.url).href,
     })
@@ -254,13 +258,13 @@ describe('the watchdog thread', () => {
 
   it('a watchdog thread that ends causes a warning, is restarted, and renews as before', async (t) => {
     const threads = threadsOf(t)
-    const client = await guarded(lab)
+    const client = await guarded(fixture)
     const warnings: (Error & { code?: string })[] = []
     client.on('warning', (warning) => warnings.push(warning))
     const hold = await client.getLock('a').lock()
     await threads[0]?.terminate()
     await waitUntil(() => threads.length === 2, { message: 'another one is started' })
-    await waitUntil(async () => (await lab.server.connections()).length === 2, { message: 'it is connected' })
+    await waitUntil(async () => (await fixture.server.connections()).length === 2, { message: 'it is connected' })
     await sleep(100)
     block(2 * LEASE_MS)
     await assertHeldInRedis([hold])
@@ -274,12 +278,12 @@ describe('the watchdog thread', () => {
 
   it('one watchdog thread serves all clients of a process, from the first to the last', async (t) => {
     const threads = threadsOf(t)
-    const [one, other] = await Promise.all([guarded(lab), guarded(lab)])
+    const [one, other] = await Promise.all([guarded(fixture), guarded(fixture)])
     const holds = [await one.getLock('a').lock(), await other.getLock('b').lock()]
     block(1.5 * LEASE_MS)
     await assertHeldInRedis(holds)
     await one.close()
-    await waitUntil(async () => (await lab.server.connections()).length === 2, {
+    await waitUntil(async () => (await fixture.server.connections()).length === 2, {
       message: 'its connections are closed',
     })
     block(1.5 * LEASE_MS)
@@ -287,16 +291,16 @@ describe('the watchdog thread', () => {
     assert.deepEqual([threads.length, threads[0]?.threadId === -1], [1, false])
     await other.close()
     assert.equal(threads[0]?.threadId, -1, 'it has ended')
-    const again = await guarded(lab)
+    const again = await guarded(fixture)
     assert.equal(threads.length, 2)
     await again.close()
   })
 
   it('the watchdog warns once when Redis refuses its renewals', async () => {
-    const { url, admin } = lab.server
+    const { url, admin } = fixture.server
     await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
-    lab.onEnd(() => admin.acl('DELUSER', 'app'))
-    const client = await guarded(lab, {
+    fixture.onEnd(() => admin.acl('DELUSER', 'app'))
+    const client = await guarded(fixture, {
       url,
       watchdog: { connection: url.replace('redis://', 'redis://app:hunter2@') },
     })
@@ -314,7 +318,7 @@ describe('the watchdog thread', () => {
     const times: number[] = []
     for (const watchdog of [{ thread: false }, { thread: true }, { thread: true }]) {
       const startedAt = performance.now()
-      await guarded(lab, { watchdog })
+      await guarded(fixture, { watchdog })
       times.push(performance.now() - startedAt)
     }
     const [without, first, second] = times.map((ms) => `${ms.toFixed(0)} ms`)

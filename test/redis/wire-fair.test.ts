@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands, expectTwoCommands } from '../support/command-stats.js'
 import { fairQueue } from '../support/fair-queue.js'
+import { setUpFixture } from '../support/fixture.js'
 import { expectKeys, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { FAIR_WAIT_MS, openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
@@ -18,46 +18,51 @@ const DEADLINES = 'redisson_lock_timeout:{order}'
 const CHANNEL = 'redisson_lock__channel:{order}'
 
 describe('the wire format of a fair lock', () => {
-  const lab = setUpLab()
-  const { queued, deadlineOf, enqueue } = fairQueue(lab, 'order')
+  const fixture = setUpFixture()
+  const { queued, deadlineOf, enqueue } = fairQueue(fixture, 'order')
 
   for (const [name, tagged] of NAMES) {
     it(`a fair lock named ${JSON.stringify(name)} is the plain hash; its list, sorted set and channels end in ${tagged}`, async () => {
-      const client = await lab.connect()
-      const other = await lab.connect()
+      const client = await fixture.connect()
+      const other = await fixture.connect()
       const waiter = `${other.id}:1`
       const queue = { [`redisson_lock_queue:${tagged}`]: { list: [waiter], ttl: QUEUE_TTL_MS } }
       const deadlines = { [`redisson_lock_timeout:${tagged}`]: { zset: [waiter], ttl: QUEUE_TTL_MS } }
       const channel = `redisson_lock__channel:${tagged}:${waiter}`
       const held = (holder: string, count: string) => ({ [name]: { hash: { [holder]: count }, ttl: WATCHDOG_MS } })
-      const messages = await recordMessages(lab)
+      const messages = await recordMessages(fixture)
 
       const hold = await client.getFairLock(name).lock()
       assert.equal(hold.holder, `${client.id}:1`)
-      await expectKeys(lab.server, held(hold.holder, '1'))
+      await expectKeys(fixture.server, held(hold.holder, '1'))
       const again = await client.getFairLock(name).lock({ within: hold })
-      await expectKeys(lab.server, held(hold.holder, '2'))
+      await expectKeys(fixture.server, held(hold.holder, '2'))
 
       const waiting = other.getFairLock(name).lock()
-      await listening(lab)
-      assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [channel])
-      await expectKeys(lab.server, { ...held(hold.holder, '2'), ...queue, ...deadlines })
+      await listening(fixture)
+      assert.deepEqual(await fixture.server.admin.pubsub('CHANNELS'), [channel])
+      await expectKeys(fixture.server, { ...held(hold.holder, '2'), ...queue, ...deadlines })
 
       await again.unlock()
-      await expectKeys(lab.server, { ...held(hold.holder, '1'), ...queue, ...deadlines })
+      await expectKeys(fixture.server, { ...held(hold.holder, '1'), ...queue, ...deadlines })
       await hold.unlock()
       const next = await waiting
       assert.equal(next.holder, waiter)
-      await expectKeys(lab.server, held(waiter, '1'))
-      await listening(lab, 0)
+      await expectKeys(fixture.server, held(waiter, '1'))
+      await listening(fixture, 0)
       await next.unlock()
-      await expectKeys(lab.server, {})
+      await expectKeys(fixture.server, {})
       assert.deepEqual(await messages(), [[channel, '0']])
     })
   }
 
   it('fair deadlines add up along the queue, and the last one moves forward by the wait of the waiter that is granted the lock', async () => {
-    const clients = [await lab.connect(), await lab.connect(), await lab.connect(), await lab.connect()] as const
+    const clients = [
+      await fixture.connect(),
+      await fixture.connect(),
+      await fixture.connect(),
+      await fixture.connect(),
+    ] as const
     const locks = clients.map((client) => client.getFairLock('order'))
     const [first, second, third] = clients.slice(1).map(({ id }) => `${id}:1`) as [string, string, string]
     const hold = await clients[0].getFairLock('order').lock()
@@ -87,54 +92,54 @@ describe('the wire format of a fair lock', () => {
     await (await waits[1])?.unlock()
     await (await waits[2])?.unlock()
     await (await late)?.unlock()
-    await expectKeys(lab.server, {})
+    await expectKeys(fixture.server, {})
   })
 
   it('a fair waiter that gives up leaves the queue, and the last deadline behind it moves forward by its wait', async () => {
-    const client = await lab.connect()
-    const other = await lab.connect()
+    const client = await fixture.connect()
+    const other = await fixture.connect()
     const hold = await client.getFairLock('order').lock()
-    const messages = await recordMessages(lab)
+    const messages = await recordMessages(fixture)
     const waiting = other.getFairLock('order').tryLock({ waitTimeMs: 700 })
     await queued(`${other.id}:1`)
     const deadline = await enqueue('java:7')
     assert.equal(await waiting, null)
     await queued('java:7')
     assert.equal(await deadlineOf('java:7'), deadline - 700)
-    assert.equal(await lab.server.admin.zcard(DEADLINES), 1)
+    assert.equal(await fixture.server.admin.zcard(DEADLINES), 1)
     assert.deepEqual(await messages(), [], 'it was not the turn of anybody')
-    await lab.server.admin.del(QUEUE, DEADLINES)
+    await fixture.server.admin.del(QUEUE, DEADLINES)
     await hold.unlock()
   })
 
   it('a fair waiter that is aborted, or whose client closes, leaves the queue', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const hold = await client.getFairLock('order').lock()
-    const [aborted, closed] = [await lab.connect(), await lab.connect()]
+    const [aborted, closed] = [await fixture.connect(), await fixture.connect()]
     const abort = new AbortController()
     const waits = [aborted.getFairLock('order').lock({ signal: abort.signal }), closed.getFairLock('order').lock()]
     const outcomes = Promise.allSettled(waits)
-    await waitUntil(async () => (await lab.server.admin.llen(QUEUE)) === 2)
+    await waitUntil(async () => (await fixture.server.admin.llen(QUEUE)) === 2)
     abort.abort(new Error('enough'))
     await closed.close()
     for (const { status } of await outcomes) assert.equal(status, 'rejected')
-    await waitUntil(async () => (await lab.server.admin.exists(QUEUE, DEADLINES)) === 0)
-    await expectKeys(lab.server, { order: { hash: { [hold.holder]: '1' }, ttl: WATCHDOG_MS } })
+    await waitUntil(async () => (await fixture.server.admin.exists(QUEUE, DEADLINES)) === 0)
+    await expectKeys(fixture.server, { order: { hash: { [hold.holder]: '1' }, ttl: WATCHDOG_MS } })
     await hold.unlock()
   })
 
   it('a fair waiter that leaves on its turn publishes the message for the next one', async () => {
-    const peer = await openTwin(lab)
+    const peer = await openTwin(fixture)
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
-    const [leaving, staying] = [await lab.connect(), await lab.connect()]
+    const [leaving, staying] = [await fixture.connect(), await fixture.connect()]
     const abort = new AbortController()
     const left = leaving.getFairLock('order').lock({ signal: abort.signal })
     await queued(`${leaving.id}:1`)
     const waiting = staying.getFairLock('order').lock()
     await queued(`${leaving.id}:1`, `${staying.id}:1`)
-    await listening(lab, 2)
-    const messages = await recordMessages(lab)
-    await lab.server.admin.del('order') // like the end of the lease: no message
+    await listening(fixture, 2)
+    const messages = await recordMessages(fixture)
+    await fixture.server.admin.del('order') // like the end of the lease: no message
     abort.abort(new Error('enough'))
     await assert.rejects(left, /enough/)
     await (await waiting).unlock()
@@ -143,9 +148,9 @@ describe('the wire format of a fair lock', () => {
   })
 
   it('a forced release of a fair lock is DEL and a message to the first waiter; of a free lock it does nothing', async () => {
-    const client = await lab.connect()
-    const peer = await openTwin(lab)
-    const messages = await recordMessages(lab)
+    const client = await fixture.connect()
+    const peer = await openTwin(fixture)
+    const messages = await recordMessages(fixture)
     const lock = client.getFairLock('order')
     assert.equal(await lock.forceUnlock(), false)
     const hold = await lock.lock()
@@ -155,57 +160,57 @@ describe('the wire format of a fair lock', () => {
     assert.equal(await lock.forceUnlock(), true)
     assert.equal((await heard.next()).payload, '0')
     assert.deepEqual(await messages(), [[`${CHANNEL}:${peer.holder(7)}`, '0']])
-    await repliesForgotten(lab.server)
-    await expectKeys(lab.server, {
+    await repliesForgotten(fixture.server)
+    await expectKeys(fixture.server, {
       [QUEUE]: { list: [peer.holder(7), peer.holder(8)] },
       [DEADLINES]: { zset: [peer.holder(7), peer.holder(8)] },
     })
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
-    await lab.server.admin.del(QUEUE, DEADLINES)
+    await fixture.server.admin.del(QUEUE, DEADLINES)
     await heard.stop()
   })
 
   it('a renewal of a fair lock sets only the TTL of the hash', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
     const hold = await client.getFairLock('order').lock()
     await enqueue('java:7')
     await renewed([hold])
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { [hold.holder]: '1' }, ttl: 2_400 },
       [QUEUE]: { list: ['java:7'] },
       [DEADLINES]: { zset: ['java:7'] },
     })
-    await lab.server.admin.del(QUEUE, DEADLINES)
+    await fixture.server.admin.del(QUEUE, DEADLINES)
     await hold.unlock()
   })
 
   it('a transfer of a fair lock replaces the field of the holder and keeps the queue', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await client.getFairLock('order').lock()
     await enqueue('java:7')
     const adopted = await other.getFairLock('order').adopt(hold.handOver())
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { [`${other.id}:1`]: '1' }, ttl: WATCHDOG_MS },
       [QUEUE]: { list: ['java:7'] },
       [DEADLINES]: { zset: ['java:7'] },
     })
-    await lab.server.admin.del(QUEUE, DEADLINES)
+    await fixture.server.admin.del(QUEUE, DEADLINES)
     await adopted.unlock()
   })
 
   it('an uncontended lock and unlock costs two commands', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const inside = ['del', 'hexists', 'hset', 'lindex', 'pexpire', 'pttl', 'time']
-    await expectTwoCommands(lab, client.getFairLock('order'), inside)
+    await expectTwoCommands(fixture, client.getFairLock('order'), inside)
   })
 
   it('a fair waiter makes two attempts, and then sends nothing until a message arrives', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const hold = await client.getFairLock('order').lock()
     const waiting = other.getFairLock('order').lock()
-    await listening(lab)
+    await listening(fixture)
     await sleep(200)
-    const count = await countCommands(lab.server, () => sleep(2_000))
+    const count = await countCommands(fixture.server, () => sleep(2_000))
     assert(count.scripts <= 1, `${count.scripts} scripts in 2 s`)
     await hold.unlock()
     await (await waiting).unlock()

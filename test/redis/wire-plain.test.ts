@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { expectTwoCommands } from '../support/command-stats.js'
+import { setUpFixture } from '../support/fixture.js'
 import { repliesForgotten } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { measureLateness } from '../support/lateness.js'
 import { type Listening, openTwin, type Twin } from '../support/redisson-twin/twin.js'
 import { listening, REDISSON_CHANNELS } from '../support/subscribers.js'
@@ -23,11 +23,11 @@ const NAMES: readonly (readonly [name: string, channel: string])[] = [
 ]
 
 describe('the wire format of a plain lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   async function listen(peer: Twin, name: string): Promise<Listening> {
     const listening = await peer.listen(name)
-    lab.onEnd(() => listening.stop())
+    fixture.onEnd(() => listening.stop())
     return listening
   }
 
@@ -36,7 +36,7 @@ describe('the wire format of a plain lock', () => {
     fields: Record<string, string>,
     ttl: readonly [number, number],
   ): Promise<void> {
-    const { admin } = lab.server
+    const { admin } = fixture.server
     assert.equal(await admin.type(name), 'hash')
     assert.deepEqual(await admin.hgetall(name), fields)
     const pttl = await admin.pttl(name)
@@ -46,8 +46,8 @@ describe('the wire format of a plain lock', () => {
 
   for (const [name, channel] of NAMES) {
     it(`a plain lock named ${JSON.stringify(name)} is the hash of that name and the channel ${channel}`, async () => {
-      const client = await lab.connect()
-      const peer = await openTwin(lab)
+      const client = await fixture.connect()
+      const peer = await openTwin(fixture)
       const heard = await listen(peer, name)
       assert.equal(peer.keyNames(name).channel, channel)
 
@@ -65,7 +65,7 @@ describe('the wire format of a plain lock', () => {
       assert.equal(heard.messages.length, 0, 'a partial release publishes nothing')
 
       await hold.unlock()
-      assert.deepEqual(await lab.server.admin.keys('*'), [])
+      assert.deepEqual(await fixture.server.admin.keys('*'), [])
       const message = await heard.next()
       assert.deepEqual([message.channel, message.payload], [channel, '0'])
       await sleep(20)
@@ -74,14 +74,14 @@ describe('the wire format of a plain lock', () => {
   }
 
   it('a fixed lease of a plain lock is its TTL', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const hold = await client.getLock('leased').lock({ leaseTimeMs: 5_000 })
     await expectKey('leased', { [hold.holder]: '1' }, [4_000, 5_000])
     await hold.unlock()
   })
 
   it('nested holds set the longest lease, and never shorten it before the last release', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('nested')
     const outer = await lock.lock({ leaseTimeMs: 20_000 })
     const shorter = await lock.lock({ within: outer, leaseTimeMs: 1_000 })
@@ -96,53 +96,53 @@ describe('the wire format of a plain lock', () => {
   })
 
   it('a forced release of a plain lock deletes it with the message 0; of a free lock it does nothing', async () => {
-    const client = await lab.connect()
-    const heard = await listen(await openTwin(lab), 'forced')
+    const client = await fixture.connect()
+    const heard = await listen(await openTwin(fixture), 'forced')
     assert.equal(await client.getLock('forced').forceUnlock(), false)
     const hold = await client.getLock('forced').lock()
     assert.equal(await client.getLock('forced').forceUnlock(), true)
-    await repliesForgotten(lab.server)
-    assert.deepEqual(await lab.server.admin.keys('*'), [])
+    await repliesForgotten(fixture.server)
+    assert.deepEqual(await fixture.server.admin.keys('*'), [])
     assert.equal((await heard.next()).payload, '0')
     assert.equal(heard.messages.length, 1)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
   })
 
   it('an uncontended lock and unlock costs two commands', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const inside = ['hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish', 'time']
-    await expectTwoCommands(lab, client.getLock('cheap'), inside)
+    await expectTwoCommands(fixture, client.getLock('cheap'), inside)
   })
 
   it('a plain lock keeps a Redisson twin out, and wakes it within 100 ms', async () => {
-    const client = await lab.connect()
-    const peer = await openTwin(lab)
+    const client = await fixture.connect()
+    const peer = await openTwin(fixture)
     const hold = await client.getLock('shared').lock()
     const left = await peer.acquire('shared', 7, WATCHDOG_MS)
     assert(left !== null && left > WATCHDOG_MS - 1_000 && left <= WATCHDOG_MS)
     assert.equal(await peer.release('shared', 7), null, 'a peer that does not hold it cannot release it')
 
     const waiting = peer.lock('shared', 7, WATCHDOG_MS, 10_000)
-    await listening(lab)
+    await listening(fixture)
     const releasedAt = performance.now()
     await hold.unlock()
     assert.equal(await waiting, true)
     assert(performance.now() - releasedAt < 100, 'woken, not polling')
-    assert.deepEqual(await lab.server.admin.hgetall('shared'), { [`${peer.clientId}:7`]: '1' })
+    assert.deepEqual(await fixture.server.admin.hgetall('shared'), { [`${peer.clientId}:7`]: '1' })
     await peer.release('shared', 7)
   })
 
   it('a plain lock is refused by a Redisson twin, and woken by it within 100 ms', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('shared')
-    const peer = await openTwin(lab)
+    const peer = await openTwin(fixture)
     assert.equal(await peer.acquire('shared', 7, WATCHDOG_MS), null)
     assert.equal(await peer.acquire('shared', 7, WATCHDOG_MS), null)
     assert.deepEqual(await lock.getHolders(), [{ holder: `${peer.clientId}:7`, holdCount: 2 }])
     assert.equal(await lock.tryLock(), null)
 
     const waiting = lock.lock()
-    await listening(lab, 1, REDISSON_CHANNELS)
+    await listening(fixture, 1, REDISSON_CHANNELS)
     assert.equal(await peer.release('shared', 7), 0)
     await sleep(20)
     const latenessMs = measureLateness()
@@ -155,9 +155,9 @@ describe('the wire format of a plain lock', () => {
   })
 
   it('a Redisson twin that renews keeps the lock, and one that stops loses it', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getLock('crashed')
-    const peer = await openTwin(lab)
+    const peer = await openTwin(fixture)
     await peer.acquire('crashed', 7, 5_000)
     await sleep(200)
     const latenessMs = measureLateness()
@@ -170,8 +170,8 @@ describe('the wire format of a plain lock', () => {
   })
 
   it('a Redisson twin can force a plain lock, which the next renewal notices', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
-    const peer = await openTwin(lab)
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const peer = await openTwin(fixture)
     const hold = await client.getLock('forced').lock()
     const lost = new Promise((resolve) => client.once('lost', resolve))
     assert.equal(await peer.force('forced'), 1)

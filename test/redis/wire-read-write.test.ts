@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
+import { setUpFixture } from '../support/fixture.js'
 import { expectKeys, lasting, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { keyNames, openTwin } from '../support/redisson-twin/twin.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
@@ -13,15 +13,15 @@ const CHANNEL = 'redisson_rwlock:{order}'
 const { readHold } = keyNames('order')
 
 describe('the wire format of a read-write lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   for (const [name, tagged] of NAMES) {
     it(`a read-write lock named ${JSON.stringify(name)} is one hash for both sides; read holds begin with ${tagged}`, async () => {
-      const client = await lab.connect()
-      const { server } = lab
+      const client = await fixture.connect()
+      const { server } = fixture
       const channel = `redisson_rwlock:${tagged}`
       const key = (index: number) => `${tagged}:${client.id}:1:rwlock_timeout:${index}`
-      const messages = await recordMessages(lab)
+      const messages = await recordMessages(fixture)
 
       const readLock = client.getReadWriteLock(name).readLock()
       const read = await readLock.lock()
@@ -60,17 +60,17 @@ describe('the wire format of a read-write lock', () => {
   }
 
   it('each reader has a field and a hold key, and the last one that leaves publishes', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
-    const messages = await recordMessages(lab)
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const messages = await recordMessages(fixture)
     const first = await client.getReadWriteLock('order').readLock().lock()
     const second = await other.getReadWriteLock('order').readLock().lock({ leaseTimeMs: 60_000 })
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { mode: 'read', [first.holder]: '1', [second.holder]: '1' }, ttl: 60_000 },
       [readHold(first.holder, 1)]: lasting(WATCHDOG_MS),
       [readHold(second.holder, 1)]: lasting(60_000),
     })
     await second.unlock()
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { mode: 'read', [first.holder]: '1' }, ttl: WATCHDOG_MS },
       [readHold(first.holder, 1)]: lasting(WATCHDOG_MS),
     })
@@ -79,27 +79,27 @@ describe('the wire format of a read-write lock', () => {
   })
 
   it('a writer that also reads has both fields, and becomes a read lock with the lease of the reads after the write', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const { writeLock, readLock } = {
       writeLock: client.getReadWriteLock('order').writeLock(),
       readLock: client.getReadWriteLock('order').readLock(),
     }
-    const messages = await recordMessages(lab)
+    const messages = await recordMessages(fixture)
     const write = await writeLock.lock({ leaseTimeMs: 60_000 })
     const read = await readLock.lock({ within: write })
     const owner = `${client.id}:1`
     assert.deepEqual([write.holder, read.holder], [`${owner}:write`, owner])
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { mode: 'write', [`${owner}:write`]: '1', [owner]: '1' }, ttl: 60_000 },
       [readHold(owner, 1)]: lasting(WATCHDOG_MS),
     })
     await write.unlock()
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { mode: 'read', [owner]: '1' }, ttl: WATCHDOG_MS },
       [readHold(owner, 1)]: lasting(WATCHDOG_MS),
     })
     await read.unlock()
-    await expectKeys(lab.server, {})
+    await expectKeys(fixture.server, {})
     assert.deepEqual(await messages(), [
       [CHANNEL, '1'],
       [CHANNEL, '0'],
@@ -107,19 +107,19 @@ describe('the wire format of a read-write lock', () => {
   })
 
   it('a writer that ends its read first stays a writer, and publishes nothing before its release', async () => {
-    const client = await lab.connect()
-    const messages = await recordMessages(lab)
+    const client = await fixture.connect()
+    const messages = await recordMessages(fixture)
     const write = await client.getReadWriteLock('order').writeLock().lock()
     const read = await client.getReadWriteLock('order').readLock().lock({ within: write })
     await read.unlock()
-    await expectKeys(lab.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
+    await expectKeys(fixture.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
     await write.unlock()
     assert.deepEqual(await messages(), [[CHANNEL, '1']])
   })
 
   it('nested read or write holds have the longest lease, never the sum', async () => {
-    const client = await lab.connect()
-    const { server } = lab
+    const client = await fixture.connect()
+    const { server } = fixture
     const lock = client.getReadWriteLock('order')
     const write = await lock.writeLock().lock({ leaseTimeMs: 20_000 })
     const deeper = await lock.writeLock().lock({ within: write, leaseTimeMs: 10_000 })
@@ -138,32 +138,35 @@ describe('the wire format of a read-write lock', () => {
   })
 
   it('a renewal of a read-write lock sets the TTL of the hash and of the read holds of this owner only', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
-    const peer = await openTwin(lab)
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 2_400 })
+    const peer = await openTwin(fixture)
     await peer.readAcquire('order', 7, 20_000)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
     await renewed([read])
-    await expectKeys(lab.server, {
+    await expectKeys(fixture.server, {
       order: { hash: { mode: 'read', [peer.holder(7)]: '1', [read.holder]: '2' }, ttl: 20_000 },
       [readHold(peer.holder(7), 1)]: lasting(20_000),
       [readHold(read.holder, 1)]: lasting(2_400),
       [readHold(read.holder, 2)]: lasting(2_400),
     })
-    assert(Number(await lab.server.admin.pttl(readHold(peer.holder(7), 1))) < 18_700, 'nobody renews it for the peer')
+    assert(
+      Number(await fixture.server.admin.pttl(readHold(peer.holder(7), 1))) < 18_700,
+      'nobody renews it for the peer',
+    )
     await again.unlock()
     await read.unlock()
     await peer.readRelease('order', 7)
   })
 
   it('a forced release of a read or write lock is DEL with all read holds and its message; of the other side it does nothing', async () => {
-    const client = await lab.connect()
-    const peer = await openTwin(lab)
+    const client = await fixture.connect()
+    const peer = await openTwin(fixture)
     const { readLock, writeLock } = {
       readLock: client.getReadWriteLock('order').readLock(),
       writeLock: client.getReadWriteLock('order').writeLock(),
     }
-    const messages = await recordMessages(lab)
+    const messages = await recordMessages(fixture)
     assert.equal(await readLock.forceUnlock(), false)
     assert.equal(await writeLock.forceUnlock(), false)
     await peer.readAcquire('order', 7, WATCHDOG_MS)
@@ -172,16 +175,16 @@ describe('the wire format of a read-write lock', () => {
     assert.equal(await writeLock.forceUnlock(), false)
     read.assertHeld()
     assert.equal(await readLock.forceUnlock(), true)
-    await repliesForgotten(lab.server)
-    await expectKeys(lab.server, {})
+    await repliesForgotten(fixture.server)
+    await expectKeys(fixture.server, {})
     await assert.rejects(read.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
 
     const write = await writeLock.lock()
     const within = await readLock.lock({ within: write })
     assert.equal(await readLock.forceUnlock(), false)
     assert.equal(await writeLock.forceUnlock(), true)
-    await repliesForgotten(lab.server)
-    await expectKeys(lab.server, {})
+    await repliesForgotten(fixture.server)
+    await expectKeys(fixture.server, {})
     await assert.rejects(write.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
     await assert.rejects(within.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
     assert.deepEqual(await messages(), [
@@ -191,23 +194,23 @@ describe('the wire format of a read-write lock', () => {
   })
 
   it('readers and writers wait on one channel', async () => {
-    const [client, other] = [await lab.connect(), await lab.connect()]
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
     const write = await client.getReadWriteLock('order').writeLock().lock()
     const waits = [
       other.getReadWriteLock('order').readLock().lock(),
       other.getReadWriteLock('order').readLock().lock(),
       other.getReadWriteLock('order').writeLock().lock(),
     ]
-    await listening(lab)
-    assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [CHANNEL])
-    await expectKeys(lab.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
+    await listening(fixture)
+    assert.deepEqual(await fixture.server.admin.pubsub('CHANNELS'), [CHANNEL])
+    await expectKeys(fixture.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
     await write.unlock()
     await Promise.all(waits.map((waiting) => waiting.then((hold) => hold.unlock())))
-    await expectKeys(lab.server, {})
+    await expectKeys(fixture.server, {})
   })
 
   it('an uncontended read or write lock and unlock costs two commands', async () => {
-    const client = await lab.connect()
+    const client = await fixture.connect()
     const lock = client.getReadWriteLock('order')
     const inside = {
       read: ['del', 'exists', 'hdel', 'hexists', 'hget', 'hscan', 'hset', 'pexpire', 'pttl', 'publish', 'set', 'time'],
@@ -216,7 +219,7 @@ describe('the wire format of a read-write lock', () => {
     for (const [side, commands] of Object.entries(inside)) {
       const own = side === 'read' ? lock.readLock() : lock.writeLock()
       await (await own.lock()).unlock() // Redis knows the scripts from here on
-      const count = await countCommands(lab.server, async () => {
+      const count = await countCommands(fixture.server, async () => {
         for (let n = 0; n < 10; n++) await (await own.lock()).unlock()
       })
       assert.equal(count.scripts, 20)

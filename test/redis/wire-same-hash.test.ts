@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Lock } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
+import { setUpFixture } from '../support/fixture.js'
 
 describe('kinds of locks that share the hash of the plain lock', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
   const kinds: Readonly<Record<string, (client: Client) => Pick<Lock, 'lock' | 'tryLock' | 'getHolders'>>> = {
     plain: (client) => client.getLock('order'),
     fair: (client) => client.getFairLock('order'),
@@ -16,8 +16,8 @@ describe('kinds of locks that share the hash of the plain lock', () => {
 
   for (const [title, lockOf] of Object.entries(kinds)) {
     it(`locks of different kinds exclude each other on one name: ${title}`, async () => {
-      lab.onEnd(() => lab.server.admin.del('redisson_lock_token:{order}'))
-      const [client, other] = [await lab.connect(), await lab.connect()]
+      fixture.onEnd(() => fixture.server.admin.del('redisson_lock_token:{order}'))
+      const [client, other] = [await fixture.connect(), await fixture.connect()]
       const hold = await lockOf(client).lock()
       for (const otherKind of Object.values(kinds)) {
         assert.equal(await otherKind(other).tryLock(), null)

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { recordMonitor } from '../support/command-stats.js'
+import { setUpFixture } from '../support/fixture.js'
 import { NAMES, recordMessages } from '../support/key-contents.js'
-import { setUpLab } from '../support/lab.js'
 import { openSynchronizerTwin } from '../support/redisson-twin/twin-synchronizers.js'
 import { listening } from '../support/subscribers.js'
 import { expectOnly, repliesForgotten } from '../support/synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('the wire format of a semaphore', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
   for (const [name, tagged] of NAMES) {
     it(`a semaphore named ${JSON.stringify(name)} is a string with the number of permits, and its messages are that number`, async () => {
-      const semaphore = (await lab.connect()).getSemaphore(name)
-      const messages = await recordMessages(lab)
-      const expectPermits = (permits: number) => expectOnly(lab, { [name]: { string: String(permits) } })
+      const semaphore = (await fixture.connect()).getSemaphore(name)
+      const messages = await recordMessages(fixture)
+      const expectPermits = (permits: number) => expectOnly(fixture, { [name]: { string: String(permits) } })
       await semaphore.trySetPermits(3)
       await expectPermits(3)
       await semaphore.trySetPermits(9)
@@ -38,39 +38,39 @@ describe('the wire format of a semaphore', () => {
       await semaphore.drainPermits()
       await expectPermits(0)
       await semaphore.delete()
-      await expectOnly(lab, {})
+      await expectOnly(fixture, {})
       await semaphore.releaseIfExists()
-      await expectOnly(lab, {})
+      await expectOnly(fixture, {})
       const expected = ['3', '3', '4', '6', '2'].map((permits) => [`redisson_sc:${tagged}`, permits])
       assert.deepEqual(await messages(), expected)
     })
   }
 
   it('a semaphore created with a TTL keeps it, and a release after its end creates it without one', async () => {
-    const semaphore = (await lab.connect()).getSemaphore('order')
+    const semaphore = (await fixture.connect()).getSemaphore('order')
     await semaphore.trySetPermits(3, { timeToLiveMs: 60_000 })
-    await expectOnly(lab, { order: { string: '3', ttl: 60_000 } })
+    await expectOnly(fixture, { order: { string: '3', ttl: 60_000 } })
     await semaphore.acquire()
     await semaphore.release(2)
-    await expectOnly(lab, { order: { string: '4', ttl: 60_000 } })
-    await lab.server.admin.del('order')
+    await expectOnly(fixture, { order: { string: '4', ttl: 60_000 } })
+    await fixture.server.admin.del('order')
     await semaphore.release()
-    await expectOnly(lab, { order: { string: '1' } })
+    await expectOnly(fixture, { order: { string: '1' } })
     await semaphore.delete()
   })
 
   for (const [name, tagged] of [['order', '{order}'] as const, ['{shop}:order', '{shop}:order'] as const]) {
     it(`replies of a semaphore are kept in a separate hash for 20 minutes or until cleared: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const client = await lab.connect()
-      const record = await recordMonitor(lab.server)
-      lab.onEnd(() => record.stop())
+      fixture.onEnd(() => fixture.server.admin.del(name))
+      const client = await fixture.connect()
+      const record = await recordMonitor(fixture.server)
+      fixture.onEnd(() => record.stop())
       const semaphore = client.getSemaphore(name)
       await semaphore.trySetPermits(2)
       await semaphore.acquire()
       await semaphore.tryAcquire({ permits: 2 })
       await semaphore.release()
-      await repliesForgotten(lab)
+      await repliesForgotten(fixture)
       const key = `holdfast_idempotency:${tagged}:${client.id}`
       const lines = (await record.stop()).filter(({ source, args }) => source === 'lua' && args[1] === key)
       const commands = lines.map(({ args: [command = '', , ...rest] }) => [command.toLowerCase(), ...rest])
@@ -89,9 +89,9 @@ describe('the wire format of a semaphore', () => {
 
   for (const name of ['order', '{shop}:order']) {
     it(`permits keep a Redisson twin out, and wake it within 100 ms: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const semaphore = (await lab.connect()).getSemaphore(name)
-      const peer = await openSynchronizerTwin(lab)
+      fixture.onEnd(() => fixture.server.admin.del(name))
+      const semaphore = (await fixture.connect()).getSemaphore(name)
+      const peer = await openSynchronizerTwin(fixture)
       await semaphore.trySetPermits(2)
       assert.equal(await peer.trySetPermits(name, 7), false)
       await semaphore.acquire()
@@ -121,25 +121,25 @@ describe('the wire format of a semaphore', () => {
     })
 
     it(`permits are refused by a Redisson twin, and woken by it within 100 ms: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const semaphore = (await lab.connect()).getSemaphore(name)
-      const peer = await openSynchronizerTwin(lab)
+      fixture.onEnd(() => fixture.server.admin.del(name))
+      const semaphore = (await fixture.connect()).getSemaphore(name)
+      const peer = await openSynchronizerTwin(fixture)
       assert.equal(await peer.trySetPermits(name, 1), true)
       assert.equal(await semaphore.trySetPermits(7), false)
       assert.equal(await peer.tryAcquire(name), true)
       assert.equal(await semaphore.tryAcquire(), false)
       const waiting = semaphore.acquire()
-      await listening(lab)
-      await repliesForgotten(lab) // it has made another attempt by then
+      await listening(fixture)
+      await repliesForgotten(fixture) // it has made another attempt by then
       const releasedAt = performance.now()
       await peer.release(name)
       await waiting
       assert(performance.now() - releasedAt < 100, 'woken, not polling')
       const several = [semaphore.acquire(), semaphore.acquire(), semaphore.acquire()]
-      await listening(lab)
+      await listening(fixture)
       await peer.release(name, 3)
       await Promise.all(several)
-      assert.equal(await lab.server.admin.get(name), '0')
+      assert.equal(await fixture.server.admin.get(name), '0')
     })
   }
 })

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { Readable, Writable } from 'node:stream'
 import { describe, it } from 'node:test'
-import type { Client } from '../../src/index.js'
-import { setUpLab } from '../support/lab.js'
-import { sleep } from '../support/wait-until.js'
+import { type Client, getMultiLock, type WithLockOptions } from '../../src/index.js'
+import { setUpFixture } from '../support/fixture.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 
 type Run = (body: () => unknown) => Promise<unknown>
 
@@ -26,12 +26,12 @@ const calls: Record<string, (client: Client) => Promise<Run>> = {
 }
 
 describe('a callback', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^a$/ })
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^a$/ })
 
   for (const [call, prepare] of Object.entries(calls)) {
-    it(`that is a generator function is rejected before anything is acquired: ${call}`, async () => {
-      const run = await prepare(await lab.connect())
-      const before = await lab.server.admin.dump('a')
+    it(`a callback that is a generator function is rejected before anything is acquired: ${call}`, async () => {
+      const run = await prepare(await fixture.connect())
+      const before = await fixture.server.admin.dump('a')
       const refused = { code: 'LOCK_CONFIG', path: 'fn', lockName: 'a', message: /generator function/ }
       const generators = [
         function* () {
@@ -42,11 +42,11 @@ describe('a callback', () => {
         },
       ]
       for (const body of generators) await assert.rejects(run(body), refused)
-      assert.deepEqual(await lab.server.admin.dump('a'), before)
+      assert.deepEqual(await fixture.server.admin.dump('a'), before)
     })
 
-    it(`that returns a generator or stream is rejected, and what was acquired is released: ${call}`, async () => {
-      const run = await prepare(await lab.connect())
+    it(`a callback that returns a generator or stream is rejected, and the lock is released: ${call}`, async () => {
+      const run = await prepare(await fixture.connect())
       function* numbers() {
         yield 1
       }
@@ -65,8 +65,8 @@ describe('a callback', () => {
       assert(await run(() => 'taken again'))
     })
 
-    it(`may return any other value: ${call}`, async () => {
-      const run = await prepare(await lab.connect())
+    it(`a callback may return any other value: ${call}`, async () => {
+      const run = await prepare(await fixture.connect())
       const values = [undefined, null, 'text', ['x'], new Map(), new Map().values(), new Writable(), () => {}]
       for (const value of values) {
         const outcome = await run(() => value)
@@ -75,8 +75,8 @@ describe('a callback', () => {
     })
   }
 
-  it('that throws wins over a release that fails too, which is a warning', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300, lockWatchdogTimeoutMs: 3_000 })
+  it('a callback that throws wins over a release that fails too, which is a warning', async () => {
+    const { client, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 300, lockWatchdogTimeoutMs: 3_000 })
     const lost: unknown[] = []
     client.on('lost', (loss) => lost.push(loss))
     const warned = once(client, 'warning')
@@ -96,10 +96,10 @@ describe('a callback', () => {
 })
 
 describe('onAcquire', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('runs inside the hold: acquiring the same lock there re-enters', async () => {
-    const client = await lab.connect()
+  it('onAcquire runs inside the hold: acquiring the same lock there re-enters', async () => {
+    const client = await fixture.connect()
     const lock = client.getLock('a')
     const counts: number[] = []
     const onAcquire = async (): Promise<void> => {
@@ -111,10 +111,10 @@ describe('onAcquire', () => {
 })
 
 describe('onRelease', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('that throws does not cost the caller the value: its error is a warning', async () => {
-    const client = await lab.connect()
+  it('an onRelease that throws does not cost the caller the value: its error is a warning', async () => {
+    const client = await fixture.connect()
     const warned = once(client, 'warning')
     const onRelease = (): never => {
       throw new Error('of onRelease')
@@ -125,11 +125,11 @@ describe('onRelease', () => {
 })
 
 describe('client.withLock()', () => {
-  const lab = setUpLab()
+  const fixture = setUpFixture()
 
-  it('runs a function with the lock of a name held, or with the locks of several', async () => {
-    const client = await lab.connect()
-    const held = async () => (await lab.server.admin.keys('*')).sort()
+  it('client.withLock() runs a function with the lock of a name held, or with several', async () => {
+    const client = await fixture.connect()
+    const held = async () => (await fixture.server.admin.keys('*')).sort()
     assert.deepEqual(await client.withLock('a', held), ['a'])
     assert.deepEqual(await client.withLock(['a'], { leaseTimeMs: 5_000 }, held), ['a'])
     assert.deepEqual(await client.withLock(['b', 'a', 'b'], held), ['a', 'b'])
@@ -139,8 +139,8 @@ describe('client.withLock()', () => {
     })
   })
 
-  it('waits for the waitTimeMs of the client, or of the call', async () => {
-    const client = await lab.connect({ waitTimeMs: 30 })
+  it('client.withLock() waits for the waitTimeMs of the client, or of the call', async () => {
+    const client = await fixture.connect({ waitTimeMs: 30 })
     const hold = await client.getLock('a').lock()
     for (const names of ['a', ['a', 'b']]) {
       const heldBy = /held by this client/
@@ -159,8 +159,8 @@ describe('client.withLock()', () => {
     assert.equal(await waiting, 'done')
   })
 
-  it('says what to write', async () => {
-    const client = await lab.connect()
+  it('client.withLock() says what to write when it is called wrongly', async () => {
+    const client = await fixture.connect()
     const run = (): void => assert.fail()
     for (const [args, said] of [
       [[run], /expected a name or an array of names: \(names, fn\) or \(names, options, fn\)/],
@@ -174,11 +174,11 @@ describe('client.withLock()', () => {
       const call = client.withLock as (...args: unknown[]) => Promise<unknown>
       await assert.rejects(call.apply(client, [...args]), { code: 'LOCK_CONFIG', message: said })
     }
-    assert.deepEqual(await lab.server.admin.keys('*'), [])
+    assert.deepEqual(await fixture.server.admin.keys('*'), [])
   })
 
-  it('refuses what cannot work before it sends anything', async () => {
-    const client = await lab.connect()
+  it('client.withLock() refuses what cannot work before it sends anything', async () => {
+    const client = await fixture.connect()
     for (const args of [
       [],
       [5, () => {}],
@@ -191,6 +191,36 @@ describe('client.withLock()', () => {
       const call = client.withLock as (...args: unknown[]) => Promise<unknown>
       await assert.rejects(call.apply(client, args), { code: 'LOCK_CONFIG' })
     }
-    assert.deepEqual(await lab.server.admin.keys('*'), [])
+    assert.deepEqual(await fixture.server.admin.keys('*'), [])
   })
+})
+
+describe("release: 'background'", () => {
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^p$/ })
+  const kinds: Record<string, (client: Client) => Promise<(options: WithLockOptions) => Promise<unknown>>> = {
+    lock: async (client) => (options) => client.getLock('a').withLock(options, () => 'value'),
+    'fair lock': async (client) => (options) => client.getFairLock('a').withLock(options, () => 'value'),
+    'write lock': async (client) => (options) =>
+      client
+        .getReadWriteLock('a')
+        .writeLock()
+        .withLock(options, () => 'value'),
+    'multi-lock': async (client) => (options) =>
+      getMultiLock(client.getLock('a'), client.getLock('b')).withLock(options, () => 'value'),
+    permit: async (client) => {
+      const semaphore = client.getPermitExpirableSemaphore('p')
+      await semaphore.trySetPermits(1)
+      return ({ release }) => semaphore.withPermit({ release }, () => 'value')
+    },
+  }
+
+  for (const [kind, prepare] of Object.entries(kinds)) {
+    it(`a background release returns the value, and frees the ${kind} for the next call and for others`, async () => {
+      const [client, other] = [await fixture.connect(), await fixture.connect()]
+      const run = await prepare(client)
+      for (let round = 0; round < 20; round++) assert.equal(await run({ release: 'background' }), 'value')
+      assert.equal(await (await prepare(other))({}), 'value')
+      await waitUntil(async () => (await fixture.server.admin.exists('a')) === 0)
+    })
+  }
 })

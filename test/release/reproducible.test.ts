@@ -24,7 +24,7 @@ const SOURCES = [
 ]
 
 describe('npm pack', () => {
-  it('makes the same tarball of the same sources, wherever they are and whatever the umask is', async (t) => {
+  it('npm pack makes the same tarball of the same sources, whatever the place and the umask are', async (t) => {
     const [one, other] = await Promise.all([
       pack(t, 'a', 'umask 022'),
       pack(t, 'an/other/place', 'umask 077 && chmod -R go-rwx src ui site scripts *.* LICENSE'),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { Lock } from '../../src/index.js'
-import type { AnyLab } from './lab.js'
+import type { AnyFixture } from './fixture.js'
 import type { Place } from './places.js'
 import type { RedisServer } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
@@ -39,7 +39,7 @@ export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unkn
 
 /** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
 export async function expectTwoCommands(
-  { server }: Pick<AnyLab, 'server'>,
+  { server }: Pick<AnyFixture, 'server'>,
   lock: Lock,
   inside: readonly string[],
 ): Promise<void> {

@@ -47,7 +47,7 @@ export const drivers: readonly Driver[] = [
   },
 ]
 
-const openCluster = (url: string): Cluster => new Cluster([url])
+export const openCluster = (url: string): Cluster => new Cluster([url])
 
 /** For a cluster. */
 export const clusterDrivers: readonly Driver[] = [
@@ -85,11 +85,11 @@ export const clusterDrivers: readonly Driver[] = [
   },
 ]
 
-const addressOf = (url: string): { host: string; port: number } => {
+export const addressOf = (url: string): { host: string; port: number } => {
   const { hostname, port } = new URL(url)
   return { host: hostname, port: Number(port) }
 }
-const openSentinel = (url: string): Redis => new Redis({ sentinels: [addressOf(url)], name: MASTER_NAME })
+export const openSentinel = (url: string): Redis => new Redis({ sentinels: [addressOf(url)], name: MASTER_NAME })
 
 /** For servers that sentinels watch. The slowest last, as it gets the fewest kinds of locks. */
 export const sentinelDrivers: readonly Driver[] = [

@@ -4,7 +4,7 @@ import { Cluster as IoredisCluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
 import { type BaseLock, type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
 import { type Child, spawnChild } from './processes/child.js'
-import { sleep } from './wait-until.js'
+import { settlesWithin, sleep } from './wait-until.js'
 
 /** Where the servers are: Sentinels, or nodes of a cluster. */
 export interface Place {
@@ -93,6 +93,8 @@ const EXPECTED = ['LOCK_OUTCOME_UNKNOWN', 'LOCK_NOT_REPLICATED', 'LOCK_LEASE_LOS
 const PATIENCE_MS = 5_000
 /** After it: more than a lease, and than a place in the queue of a fair lock whose owner could not leave it. */
 const LAST_PATIENCE_MS = 15_000
+/** By how much a call may outlast its patience, or a release its lease, before it counts as one that never ends. */
+const OVERDUE_MS = 10_000
 
 const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getLock('storm:1'),
@@ -128,7 +130,8 @@ export async function contend(
     }
     const askedAt = monotonicMs()
     try {
-      const hold = await lock.tryLock({ waitTimeMs: mustSucceed ? LAST_PATIENCE_MS : PATIENCE_MS })
+      const waitTimeMs = mustSucceed ? LAST_PATIENCE_MS : PATIENCE_MS
+      const hold = await ended(lock.tryLock({ waitTimeMs }), `tryLock ${round}`, waitTimeMs + OVERDUE_MS)
       if (!hold) {
         if (mustSucceed) history.failures.push(`${by}: waited in vain for lock ${round + 1} after all was healed`)
         return
@@ -147,7 +150,7 @@ export async function contend(
       const { fencingToken } = hold as { fencingToken?: bigint }
       const token = fencingToken === undefined ? {} : { token: String(fencingToken) }
       history.sections.push({ lock: hold.lockName, by, askedAt, from, to, ...token })
-      await hold.unlock()
+      await ended(hold.unlock(), `unlock ${round}`, PATIENCE_MS + OVERDUE_MS)
     } catch (error) {
       note(error)
       if (mustSucceed && !(error as { message: string }).message.includes('unlock')) {
@@ -155,6 +158,14 @@ export async function contend(
       }
     }
   }
+}
+
+/** The value, or an error that names what has not ended, before the limit of the test hides it. */
+async function ended<T>(promise: Promise<T>, what: string, withinMs: number): Promise<T> {
+  await settlesWithin(promise, withinMs).catch(({ message }: Error) => {
+    throw new Error(`${what}: ${message}`)
+  })
+  return await promise
 }
 
 /** Pairs of beliefs in the same lock at the same time. */
@@ -219,14 +230,14 @@ export class Storm {
     this.#isOver = true
     for (const child of this.#children) child.send({ at: 'stop' })
     const histories = await Promise.all([
-      ...this.#own,
+      ...this.#own.map((history) => ended(history, 'the tasks of this process', 60_000)),
       ...this.#children.map(
         async (child) =>
           (await child.nextMessage<{ at: string; history: History }>(({ at }) => at === 'done', 60_000)).history,
       ),
     ])
-    await Promise.all(this.#clients.map(({ end }) => end()))
-    await Promise.all(this.#children.map((child) => child.exit))
+    await Promise.all(this.#clients.map(({ end }, index) => ended(end(), `close of ${DRIVERS[index]}`, OVERDUE_MS)))
+    await Promise.all(this.#children.map((child) => ended(child.exit, 'the end of a process', OVERDUE_MS)))
     const errors: Record<string, number> = {}
     for (const history of histories) {
       for (const [name, count] of Object.entries(history.errors)) errors[name] = (errors[name] ?? 0) + count

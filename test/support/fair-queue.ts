@@ -1,4 +1,4 @@
-import type { Lab } from './lab.js'
+import type { Fixture } from './fixture.js'
 import { FAIR_WAIT_MS, keyNames } from './redisson-twin/twin.js'
 import { waitUntil } from './wait-until.js'
 
@@ -14,13 +14,13 @@ export interface FairQueue {
   enqueueFrozen(holder: string): Promise<void>
 }
 
-export function fairQueue(lab: Lab, name: string): FairQueue {
+export function fairQueue(fixture: Fixture, name: string): FairQueue {
   const { queue, deadlines, fairChannel } = keyNames(name)
 
   async function enqueue(holder: string, inMs = FAIR_WAIT_MS): Promise<number> {
     const deadline = Date.now() + inMs
-    await lab.server.admin.zadd(deadlines, deadline, holder)
-    await lab.server.admin.rpush(queue, holder)
+    await fixture.server.admin.zadd(deadlines, deadline, holder)
+    await fixture.server.admin.rpush(queue, holder)
     return deadline
   }
 
@@ -28,18 +28,18 @@ export function fairQueue(lab: Lab, name: string): FairQueue {
     async queued(...holders) {
       let present: readonly string[] = []
       const areQueued = async (): Promise<boolean> => {
-        present = await lab.server.admin.lrange(queue, 0, -1)
+        present = await fixture.server.admin.lrange(queue, 0, -1)
         return present.join() === holders.join()
       }
       await waitUntil(areQueued, { message: () => `${holders.join()} are queued, but ${present.join()} are` })
     },
     async deadlineOf(holder) {
-      return Number(await lab.server.admin.zscore(deadlines, holder))
+      return Number(await fixture.server.admin.zscore(deadlines, holder))
     },
     enqueue,
     async enqueueFrozen(holder) {
-      const listener = lab.server.admin.duplicate()
-      lab.onEnd(() => listener.disconnect())
+      const listener = fixture.server.admin.duplicate()
+      fixture.onEnd(() => listener.disconnect())
       await listener.subscribe(fairChannel(holder))
       await enqueue(holder)
     },

@@ -1,10 +1,10 @@
 import { type Client, type ConnectOptions, connect } from '../../src/index.js'
-import type { Lab } from './lab.js'
+import type { Fixture } from './fixture.js'
 
 export const LEASE_MS = 2_400
 
 /** A client whose locks the watchdog thread renews. */
-export async function guarded({ server, onEnd }: Lab, options: ConnectOptions = {}): Promise<Client> {
+export async function guarded({ server, onEnd }: Fixture, options: ConnectOptions = {}): Promise<Client> {
   const { watchdog, ...rest } = options
   const where = (options.client ?? options.config) ? {} : { url: server.url }
   const client = await connect({

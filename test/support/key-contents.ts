@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { recordMonitor } from './command-stats.js'
-import type { Lab } from './lab.js'
+import type { Fixture } from './fixture.js'
 import type { RedisServer } from './servers/redis-server.js'
 import { waitUntil } from './wait-until.js'
 
@@ -73,14 +73,14 @@ export async function repliesForgotten({ admin }: RedisServer): Promise<void> {
 }
 
 /** Records what is published from now on. The function it resolves to ends that, and resolves to channels and messages. */
-export async function recordMessages(lab: Lab): Promise<() => Promise<[channel: string, message: string][]>> {
-  const record = await recordMonitor(lab.server)
+export async function recordMessages(fixture: Fixture): Promise<() => Promise<[channel: string, message: string][]>> {
+  const record = await recordMonitor(fixture.server)
   let stopped: ReturnType<typeof record.stop> | undefined
   const stop = () => {
     stopped ??= record.stop()
     return stopped
   }
-  lab.onEnd(stop)
+  fixture.onEnd(stop)
   return async () => {
     const lines = await stop()
     return lines

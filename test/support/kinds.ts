@@ -3,7 +3,7 @@ import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
 import { KIND_IDS, KINDS, type KindId } from '../../src/locks/kinds/table.js'
 import type { Driver } from './drivers.js'
-import type { AnyLab } from './lab.js'
+import type { AnyFixture } from './fixture.js'
 import type { Admin } from './places.js'
 import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './servers/tcp-proxy.js'
@@ -159,13 +159,13 @@ export function requestTo(operation: keyof typeof OPERATIONS): Match {
 }
 
 /** What the tests of every kind read and do repeatedly. The lock is `a` where no name is given. */
-export class Bench {
+export class KindFixture {
   readonly #kind: Kind
-  readonly #lab: AnyLab
+  readonly #fixture: AnyFixture
 
-  constructor(kind: Kind, lab: AnyLab) {
+  constructor(kind: Kind, fixture: AnyFixture) {
     this.#kind = kind
-    this.#lab = lab
+    this.#fixture = fixture
   }
 
   lock(client: Client, name = 'a'): BaseLock {
@@ -182,12 +182,12 @@ export class Bench {
 
   /** Whether nothing in Redis says that it is held. */
   async isFree(name = 'a'): Promise<boolean> {
-    return (await this.#lab.server.admin.exists(...this.#kind.keys(name))) === 0
+    return (await this.#fixture.server.admin.exists(...this.#kind.keys(name))) === 0
   }
 
   /** All keys but those that may stay and records of clients: none, when nobody holds anything and nobody waits. */
   async keys(): Promise<string[]> {
-    const keys = await this.#lab.server.admin.keys('*')
+    const keys = await this.#fixture.server.admin.keys('*')
     return keys.filter((key) => !this.#kind.keysThatStay?.test(key) && !key.startsWith('holdfast_client:'))
   }
 
@@ -201,20 +201,20 @@ export class Bench {
 
   /** What an operator does, or a Redis that loses data. */
   async deleteKeys(): Promise<void> {
-    await this.#lab.server.admin.del(...(await this.keys()))
+    await this.#fixture.server.admin.del(...(await this.keys()))
   }
 
   /** Checks the hold count in Redis, where there is one: of each part, and of the holder. */
   async expectCount(count: number): Promise<void> {
     if (!this.#kind.counts) return
-    const counts = await this.#kind.counts(this.#lab.server.admin, 'a')
+    const counts = await this.#kind.counts(this.#fixture.server.admin, 'a')
     assert(counts.length > 0, 'it is held')
     for (const found of counts) assert.equal(found, count)
   }
 
   /** Resolves when a lock has a waiter: one is subscribed, or has made several attempts. */
   async somebodyWaits(): Promise<void> {
-    const { admin } = this.#lab.server
+    const { admin } = this.#fixture.server
     if (this.#kind.isAnnounced) {
       await waitUntil(async () => (await admin.pubsub('CHANNELS')).length > 0, {
         message: 'a channel has a subscriber',
@@ -227,14 +227,14 @@ export class Bench {
 
   /** Resolves when nobody does any more. */
   async nobodyWaits(): Promise<void> {
-    const { admin } = this.#lab.server
+    const { admin } = this.#fixture.server
     await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 0, {
       message: 'no channel has a subscriber',
     })
   }
 
   async #scriptCalls(): Promise<number> {
-    const stats = await this.#lab.server.admin.info('commandstats')
+    const stats = await this.#fixture.server.admin.info('commandstats')
     return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
   }
 }

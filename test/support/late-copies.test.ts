@@ -6,7 +6,7 @@ import { startProxy } from './servers/tcp-proxy.js'
 import { sleep, waitUntil } from './wait-until.js'
 
 describe('tcp-proxy, late copies', () => {
-  it('delivers requests that were in flight when a connection broke, after the client has sent more on another one', async () => {
+  it('tcp-proxy delivers requests in flight on a broken connection after newer ones on another', async () => {
     await using server = await startRedis()
     await using proxy = await startProxy(server.port)
     const connect = async (): Promise<Redis> => {

@@ -4,11 +4,11 @@ import { fromBytes, toBytes } from '../../src/testing/bytes.js'
 import { MemoryPort } from '../../src/testing/memory-port.js'
 import { MemoryRedis } from '../../src/testing/memory-redis.js'
 import { SystemClock } from '../../src/util/clock.js'
-import { type AnyLab, type Driver, type LabOptions, setUpLabAt } from './lab.js'
+import { type AnyFixture, type Driver, type FixtureOptions, setUpFixtureAt } from './fixture.js'
 import type { Admin, Place } from './places.js'
 
-/** A lab with a Redis in memory, in real time. */
-export function setUpMemoryLab(options: LabOptions = {}): AnyLab {
+/** A fixture with a Redis in memory, in real time. */
+export function setUpMemoryFixture(options: FixtureOptions = {}): AnyFixture {
   let place: MemoryPlace | undefined
   before(() => {
     place = new MemoryPlace()
@@ -21,7 +21,7 @@ export function setUpMemoryLab(options: LabOptions = {}): AnyLab {
     return place
   }
   const driver: Driver = { name: 'memory', open: async (_url, options) => existing().open(options) }
-  return setUpLabAt(existing, driver, options)
+  return setUpFixtureAt(existing, driver, options)
 }
 
 /** A command takes a moment, in which its caller may leave. */

@@ -23,13 +23,13 @@ function isAlive(pid: number): boolean {
 }
 
 describe('wait-until', () => {
-  it('polls until the condition returns something truthy, and resolves to that', async () => {
+  it('waitUntil() polls until the condition returns something truthy, and resolves to that', async () => {
     let calls = 0
     assert.equal(await waitUntil(() => (++calls === 3 ? 'now' : undefined)), 'now')
     assert.equal(calls, 3)
   })
 
-  it('reports what it waited for when the time is over, also when the condition hangs', async () => {
+  it('waitUntil() reports what it waited for when the time is over, also when the condition hangs', async () => {
     const options = { timeoutMs: 20, message: 'the moon' }
     await assert.rejects(
       waitUntil(() => false, options),
@@ -50,7 +50,7 @@ describe('wait-until', () => {
 })
 
 describe('redis-server', () => {
-  it('runs with its own pid, directory and no persistence, and is gone after stop', async () => {
+  it('a Redis server runs with its own pid, directory and no persistence, and is gone after stop', async () => {
     const server = await startRedis()
     assert.match(await server.admin.info('server'), new RegExp(`process_id:${server.pid}\\r`))
     const [, dir] = (await server.admin.config('GET', 'dir')) as string[]
@@ -65,7 +65,7 @@ describe('redis-server', () => {
     assert.ok(!existsSync(dir))
   })
 
-  it('restarts on the same port and forgets everything; the admin connection finds it again', async () => {
+  it('a Redis server restarts on its port and forgets everything; the admin connection finds it', async () => {
     await using server = await startRedis()
     await server.admin.set('key', 'value')
     const { pid, port } = server
@@ -78,7 +78,7 @@ describe('redis-server', () => {
     assert.equal(await pending, null)
   })
 
-  it('keeps its directory over a restart, so that an append-only file survives a kill', async () => {
+  it('a Redis server keeps its directory over a restart, so an append-only file survives a kill', async () => {
     await using server = await startRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
     await server.admin.set('key', 'value')
     await server.restart()
@@ -87,7 +87,7 @@ describe('redis-server', () => {
     assert.equal(await server.admin.get('key'), null)
   })
 
-  it('sends no reply while frozen, and executes after the thaw what it received meanwhile', async () => {
+  it('a Redis server sends no reply while frozen, and executes what it received after the thaw', async () => {
     await using server = await startRedis()
     await server.admin.ping()
     server.freeze()
@@ -97,11 +97,11 @@ describe('redis-server', () => {
     assert.equal(await counted, 1)
   })
 
-  it('reports what redis-server prints when it rejects its arguments', async () => {
+  it('a Redis server reports what redis-server prints when it rejects its arguments', async () => {
     await assert.rejects(startRedis({ args: ['--no-such-option', '1'] }), /ended with code 1/)
   })
 
-  it('refuses to talk to a stranger that took its port', async () => {
+  it('a Redis server refuses to talk to a stranger that took its port', async () => {
     await using server = await startRedis()
     await server.kill()
     const stranger = createServer().listen(server.port, '127.0.0.1')
@@ -111,7 +111,7 @@ describe('redis-server', () => {
     assert.equal(await server.admin.ping(), 'PONG')
   })
 
-  it('explains how to install redis-server where there is none', async () => {
+  it('startRedis() explains how to install redis-server where there is none', async () => {
     const { PATH: path } = process.env
     Object.assign(process.env, { PATH: '/nowhere' })
     try {
@@ -121,7 +121,7 @@ describe('redis-server', () => {
     }
   })
 
-  it('dies with the process that started it, even one that was killed', async () => {
+  it('a Redis server dies with the process that started it, even one that was killed', async () => {
     const child = spawnChild(childModule)
     child.send({ do: 'start redis' })
     const { url, dir } = await child.nextMessage<{ url: string; dir: string }>((message) => 'url' in message)
@@ -136,9 +136,16 @@ describe('redis-server', () => {
     await waitUntil(() => !existsSync(dir), { message: 'its directory should be gone' })
   })
 
-  it('gives each caller another free port', async () => {
+  it('freePort() gives each caller another port', async () => {
     const ports = await Promise.all(Array.from({ length: 20 }, () => freePort()))
     assert.equal(new Set(ports).size, 20)
+  })
+
+  it('freePort() gives a port to one process, whose server may be down', async () => {
+    const port = await freePort()
+    await using child = spawnChild(childModule)
+    child.send({ do: 'claim port', value: port })
+    assert.deepEqual(await child.nextMessage(({ claimed }) => claimed !== undefined), { claimed: false })
   })
 })
 
@@ -148,7 +155,7 @@ describe('resp-frames', () => {
     '%1\r\n+k\r\n*1\r\n:1\r\n>3\r\n$7\r\nmessage\r\n+c\r\n$2\r\n\r\n\r\n|1\r\n+a\r\n+b\r\n:9\r\n-ERR no\r\n*0\r\nPING\r\n'
   const frames = [20, 5, 5, 5, 5, 3, 6, 4, 13, 16, 29, 16, 9, 4, 6]
 
-  it('cuts a stream into whole frames, wherever the chunks end', () => {
+  it('the RESP parser cuts a stream into whole frames, wherever the chunks end', () => {
     for (const size of [1, 2, 3, 7, 1_000]) {
       const cutter = new FrameCutter()
       const found: Buffer[] = []
@@ -162,7 +169,7 @@ describe('resp-frames', () => {
     }
   })
 
-  it('reads the words of requests, inline requests and messages', () => {
+  it('the RESP parser reads the words of requests, inline requests and messages', () => {
     assert.deepEqual(wordsOf(Buffer.from('*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n')), ['GET', 'a\r\nb'])
     assert.deepEqual(wordsOf(Buffer.from('GET key\r\n')), ['GET', 'key'])
     assert.deepEqual(wordsOf(Buffer.from('>3\r\n+message\r\n$1\r\nc\r\n:5\r\n')), ['message', 'c', '5'])
@@ -176,7 +183,7 @@ describe('command-stats', () => {
   })
   after(() => server.stop())
 
-  it('counts what ran, scripts apart, without those of connecting and of looking', async () => {
+  it('the command recorder counts what ran, scripts apart, without connecting and looking', async () => {
     const counted = await countCommands(server, async () => {
       const client = await plainClient(server.url)
       await client.set('key', '1')
@@ -189,7 +196,7 @@ describe('command-stats', () => {
     assert.deepEqual(counted, { calls: { set: 1, eval: 1, get: 1, 'script|load': 1 }, total: 4, scripts: 2 })
   })
 
-  it('records each command with its source', async () => {
+  it('the command recorder records each command with its source', async () => {
     const client = await plainClient(server.url)
     const record = await recordMonitor(server)
     await server.admin.get('not recorded')
@@ -204,7 +211,7 @@ describe('command-stats', () => {
     assert.ok(Math.abs((lines[1]?.at ?? 0) - Date.now()) < 10_000)
   })
 
-  it('begins to record while others send commands, and leaves no connection', async () => {
+  it('the command recorder begins while others send commands, and leaves no connection', async () => {
     const other = await plainClient(server.url)
     let isBusy = true
     const busy = (async () => {
@@ -226,7 +233,7 @@ describe('command-stats', () => {
 })
 
 describe('leak-check', () => {
-  it('accepts a clean server, and lists every key, channel and connection that is left', async () => {
+  it('the leak check accepts a clean server, and lists every key, channel and connection left', async () => {
     await using server = await startRedis()
     await expectNothingLeft(server)
     const client = await plainClient(server.url, { connectionName: 'forgotten' })
@@ -244,7 +251,7 @@ describe('leak-check', () => {
     await expectNothingLeft(server, { keys: /^allowed$/ })
   })
 
-  it('collects the complaints of a process', async () => {
+  it('the leak check collects the complaints of a process', async () => {
     await using child = spawnChild(childModule)
     child.send({ do: 'complain' })
     type Reply = { quiet: boolean; complaints: string[] }
@@ -264,7 +271,7 @@ describe('leak-check', () => {
     assert.deepEqual(quiet, { quiet: true, complaints: [] })
   })
 
-  it('stays quiet and removes its handlers in a process that behaves', async () => {
+  it('the leak check stays quiet and removes its handlers in a process that behaves', async () => {
     const listening = process.listenerCount('unhandledRejection')
     const watch = watchProcess()
     await watch.assertQuiet()
@@ -272,7 +279,7 @@ describe('leak-check', () => {
     assert.equal(process.listenerCount('unhandledRejection'), listening)
   })
 
-  it('counts the timers that keep a process alive', async () => {
+  it('the leak check counts the timers that keep a process alive', async () => {
     const baseline = timersLeft()
     const timer = setTimeout(() => {}, 60_000)
     assert.equal(timersLeft(baseline), 1)
@@ -284,7 +291,7 @@ describe('leak-check', () => {
 })
 
 describe('child', () => {
-  it('runs a module with arguments, environment and node options, and talks to it', async () => {
+  it('a child process runs a module with arguments, environment and node options, and talks to it', async () => {
     await using child = spawnChild(childModule, ['one', 'two'], {
       env: { COLOUR: 'blue' },
       nodeArgs: ['--no-warnings'],
@@ -304,7 +311,7 @@ describe('child', () => {
     assert.equal(child.stdout, 'not a message\n')
   })
 
-  it('reports the exit code, the last output, and that nothing more will come', async () => {
+  it('a child process reports the exit code, the last output, and that nothing more will come', async () => {
     const child = spawnChild(childModule)
     child.send({ do: 'say and exit' })
     assert.deepEqual(await child.exit, { code: 3, signal: null })
@@ -316,7 +323,7 @@ describe('child', () => {
     )
   })
 
-  it('freezes, thaws and is killed, also while frozen', async () => {
+  it('a child process freezes, thaws and is killed, also while frozen', async () => {
     const child = spawnChild(childModule)
     child.send({ do: 'tick' })
     const tick = (timeoutMs?: number) => child.nextMessage((message) => 'tick' in message, timeoutMs)
@@ -332,7 +339,7 @@ describe('child', () => {
     assert.deepEqual(await child.exit, { code: null, signal: 'SIGKILL' })
   })
 
-  it('ends by itself when no more commands can come', async () => {
+  it('a child process ends by itself when no more commands can come', async () => {
     const [finished, closed] = [spawnChild(childModule), spawnChild(childModule)]
     finished.send({ do: 'finish' })
     closed.endCommands()

@@ -1,5 +1,5 @@
+import type { AnyFixture, Fixture } from './fixture.js'
 import { expectKeys, type KeyContent } from './key-contents.js'
-import type { AnyLab, Lab } from './lab.js'
 import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './servers/tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
@@ -8,15 +8,15 @@ import { waitUntil } from './wait-until.js'
 export const STORED_REPLIES = /^holdfast_idempotency:/
 
 /** Resolves when the stored replies of all operations are deleted. */
-export async function repliesForgotten(lab: AnyLab): Promise<void> {
+export async function repliesForgotten(fixture: AnyFixture): Promise<void> {
   const message = 'the stored replies of operations are deleted'
-  await waitUntil(async () => (await lab.server.admin.keys('holdfast_idempotency:*')).length === 0, { message })
+  await waitUntil(async () => (await fixture.server.admin.keys('holdfast_idempotency:*')).length === 0, { message })
 }
 
 /** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
-export async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await repliesForgotten(lab)
-  await expectKeys(lab.server, expected, /^holdfast_generation:/)
+export async function expectOnly(fixture: Fixture, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
+  await repliesForgotten(fixture)
+  await expectKeys(fixture.server, expected, /^holdfast_generation:/)
 }
 
 /** Lets a random part of a round trip pass. */

@@ -42,7 +42,7 @@ export const GLIDE_TOPOLOGIES: readonly GlideTopology[] = [
   { name: 'a cluster', start: () => startCluster(), open: (options) => GlideClusterClient.createClient(options) },
 ]
 
-export interface GlideLab {
+export interface GlideFixture {
   readonly isCluster: boolean
   /** What a test opens: closed after it. */
   readonly glides: Glide[]
@@ -56,11 +56,11 @@ export interface GlideLab {
 }
 
 /** Servers for the tests of a `describe`; checks after each test that nothing is left of it. */
-export function setUpGlide(topology: GlideTopology): GlideLab {
+export function setUpGlide(topology: GlideTopology): GlideFixture {
   let servers: Servers
   const glides: Glide[] = []
   const clients: Client[] = []
-  const open: GlideLab['open'] = async (options) => {
+  const open: GlideFixture['open'] = async (options) => {
     const addresses = servers.nodes.map(({ host, port }) => ({ host, port }))
     const glide = await topology.open({ ...OPTIONS, addresses, ...options })
     glides.push(glide)

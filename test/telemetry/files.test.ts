@@ -11,7 +11,7 @@ import { METRICS } from '../../src/telemetry/metrics.js'
 import { prometheus, prometheusName } from '../../src/telemetry/prometheus.js'
 import { ROOT, readPage } from '../docs/code-blocks.js'
 import { heldLock } from '../support/dashboard.js'
-import { Scene } from './scene.js'
+import { Scenario } from './scenario.js'
 
 /** Every metric, as the table of docs/metrics.md has it. */
 const ROWS = Object.values(METRICS).map((metric) => {
@@ -22,7 +22,7 @@ const ROWS = Object.values(METRICS).map((metric) => {
 })
 
 describe('docs/metrics.md', () => {
-  it('has a row for every metric, with its name in Prometheus, type, unit and attributes', () => {
+  it('docs/metrics.md has a row for every metric, with Prometheus name, type, unit and attributes', () => {
     const rows = readPage('docs/metrics.md')
       .split('\n')
       .filter((line) => line.startsWith('| `holdfast.'))
@@ -51,14 +51,14 @@ function alerts(): readonly Rule[] {
 }
 
 describe('docs/operating.md', () => {
-  it('says of every alert what to do', () => {
+  it('docs/operating.md says of every alert what to do', () => {
     const page = readPage('docs/operating.md')
     for (const { alert } of alerts()) assert.match(page, new RegExp(`^\\|[^|]*\`${alert}\`[^|]*\\| \\S`, 'm'))
   })
 })
 
 describe('a query', () => {
-  const scene = new Scene()
+  const scenario = new Scenario()
   const registry = new Registry()
   const names = new Set<string>()
   const labels = new Map<string, Set<string>>()
@@ -66,8 +66,8 @@ describe('a query', () => {
 
   before(async () => {
     stop = prometheus({ registry })
-    for (const step of ['waited', 'handedOff', 'timedOut', 'failed', 'renewed'] as const) await scene[step]()
-    await scene.lose['forced']?.(scene.bench.lock)
+    for (const step of ['waited', 'handedOff', 'timedOut', 'failed', 'renewed'] as const) await scenario[step]()
+    await scenario.lose['forced']?.(scenario.fixture.lock)
     channel('holdfast:warning').publish({ clientId: '', warning: new Error('publishing is refused') })
     for (const line of `${await registry.metrics()}\n${fleetMetrics()}`.split('\n')) {
       const [, name, inside = ''] = /^(\w+)(?:\{(.*)\})? /.exec(line) ?? []
@@ -80,7 +80,7 @@ describe('a query', () => {
   })
   after(async () => {
     stop()
-    await scene.bench.close()
+    await scenario.fixture.close()
   })
 
   /** Fails if a query names a series or label that no exporter has. */
@@ -98,7 +98,7 @@ describe('a query', () => {
     }
   }
 
-  it('of grafana/holdfast.json uses series that are exported', () => {
+  it('a query of grafana/holdfast.json uses series that are exported', () => {
     const { panels } = JSON.parse(readFileSync(new URL('grafana/holdfast.json', ROOT), 'utf8'))
     const queries = panels.flatMap(({ targets }: { targets: { expr: string }[] }) => targets.map(({ expr }) => expr))
     assert.ok(queries.length >= Object.keys(METRICS).length)
@@ -108,7 +108,7 @@ describe('a query', () => {
     }
   })
 
-  it('of prometheus/alerts.yaml uses series that are exported', () => {
+  it('a query of prometheus/alerts.yaml uses series that are exported', () => {
     const rules = alerts()
     assert.ok(rules.length >= 5)
     for (const { expr, annotations } of rules) {

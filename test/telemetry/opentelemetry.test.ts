@@ -14,8 +14,8 @@ import {
 import { getMultiLock } from '../../src/index.js'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { openTelemetry } from '../../src/telemetry/opentelemetry.js'
-import type { ClientBench } from '../support/fakes/client-bench.js'
-import { Scene } from './scene.js'
+import type { ClientFixture } from '../support/fakes/client-fixture.js'
+import { Scenario } from './scenario.js'
 
 class Reader extends MetricReader {
   protected override async onForceFlush(): Promise<void> {}
@@ -47,7 +47,7 @@ class Contexts implements ContextManager {
   }
 }
 
-let scene: Scene
+let scenario: Scenario
 let reader: Reader
 let spans: InMemorySpanExporter
 let stop: () => void
@@ -61,13 +61,13 @@ function start(groupOf?: (name: string) => string): void {
 }
 
 beforeEach(() => {
-  scene = new Scene()
+  scenario = new Scenario()
   start()
 })
 
 afterEach(async () => {
   stop()
-  await scene.bench.close()
+  await scenario.fixture.close()
 })
 
 /** The series of a metric, such as `lock wait`, with their values; of a histogram with their counts. */
@@ -102,8 +102,8 @@ describe('an acquire', () => {
     transferred: { acquired: { 'lock direct': 2 }, ended: { 'lock released': 1, 'lock transferred': 1 } },
   } as const
   for (const [step, { acquired, ended }] of Object.entries(steps)) {
-    it(`that is ${step} has exactly these series`, async () => {
-      await scene[step as keyof typeof steps]()
+    it(`an acquire that is ${step} has exactly these series`, async () => {
+      await scenario[step as keyof typeof steps]()
       assert.deepEqual(await series('acquireDuration'), acquired)
       assert.deepEqual(await series('holdDuration'), ended)
       assert.ok(Object.values(await series('holds')).every((held) => held === 0))
@@ -113,8 +113,8 @@ describe('an acquire', () => {
     })
   }
 
-  it('of any kind of lock has its kind', async () => {
-    const { client } = scene.bench
+  it('an acquire of any kind of lock has its kind', async () => {
+    const { client } = scenario.fixture
     await client.getFairLock('f').withLock(async () => {})
     await client.getFencedLock('t').withLock(async () => {})
     await getMultiLock(client.getLock('x'), client.getLock('y')).withLock(async () => {})
@@ -125,8 +125,8 @@ describe('an acquire', () => {
     })
   })
 
-  it('is in the buckets of the advice, in seconds', async () => {
-    await scene.waited()
+  it('the duration of an acquire is in the buckets of the advice, in seconds', async () => {
+    await scenario.waited()
     const [point] = (await pointsOf('holdfast.acquire.duration')).filter(
       ({ attributes }) => attributes['holdfast.acquire.path'] === 'wait',
     )
@@ -139,8 +139,8 @@ describe('an acquire', () => {
 
 describe('a loss', () => {
   for (const reason of ['expired', 'maxHold', 'forced', 'gone', 'closed']) {
-    it(`because of ${reason} has exactly these series`, async () => {
-      await scene.lose[reason]?.(scene.bench.lock)
+    it(`a loss because of ${reason} has exactly these series`, async () => {
+      await scenario.lose[reason]?.(scenario.fixture.lock)
       assert.deepEqual(await series('losses'), { [`lock ${reason}`]: 1 })
       assert.deepEqual(await series('holdDuration'), { 'lock lost': 1 })
       assert.deepEqual(await series('holds'), { lock: 0 })
@@ -149,9 +149,9 @@ describe('a loss', () => {
 })
 
 describe('what is held and waited for', () => {
-  it('is counted, and its age is that of the oldest', async () => {
-    const { lock } = scene.bench
-    const [hold, waiting] = await scene.bench.heldAndWaitedFor(2)
+  it('what is held and waited for is counted, and its age is that of the oldest', async () => {
+    const { lock } = scenario.fixture
+    const [hold, waiting] = await scenario.fixture.heldAndWaitedFor(2)
     assert.deepEqual(await series('holds'), { lock: 1 })
     assert.deepEqual(await series('waiters'), { lock: 2 })
     for (const id of ['oldestHold', 'oldestWait'] as const) assert.ok(((await series(id))['lock'] as number) > 0)
@@ -167,8 +167,8 @@ describe('what is held and waited for', () => {
 })
 
 describe('the watchdog', () => {
-  it('is seen by its renewals, the least margin and the worst delay of its timer since the last collection', async () => {
-    const { clock, lock } = scene.bench
+  it('the watchdog is seen by its renewals, least margin and worst timer delay since the last one', async () => {
+    const { clock, lock } = scenario.fixture
     await lock.lock()
     await clock.advance(1_000)
     clock.block(500)
@@ -190,10 +190,10 @@ describe('the watchdog', () => {
 })
 
 describe('groupOf', () => {
-  it('adds a group to what has a kind, at most 100 of them', async () => {
+  it('groupOf adds a group to what has a kind, at most 100 of them', async () => {
     stop()
     start((name) => name.split(':')[0] ?? '')
-    const { client } = scene.bench
+    const { client } = scenario.fixture
     await client.getLock('order:1').withLock(async () => {})
     await client.getLock('order:2').withLock(async () => {})
     assert.deepEqual(await series('acquireDuration'), { 'lock order direct': 2 })
@@ -203,7 +203,7 @@ describe('groupOf', () => {
     assert.equal(all['lock other released'], 6)
   })
 
-  it('that throws is a process warning, once', async () => {
+  it('groupOf that throws is a process warning, once', async () => {
     stop()
     start(() => {
       throw new Error('no group')
@@ -211,8 +211,8 @@ describe('groupOf', () => {
     const warnings: Error[] = []
     const collect = (warning: Error): unknown => warnings.push(warning)
     process.on('warning', collect)
-    await scene.direct()
-    await scene.direct()
+    await scenario.direct()
+    await scenario.direct()
     assert.deepEqual(await series('acquireDuration'), { 'lock other direct': 2 })
     process.off('warning', collect)
     assert.deepEqual(
@@ -223,10 +223,10 @@ describe('groupOf', () => {
 })
 
 describe('the metrics', () => {
-  it('have the names, units, types and attributes of the table', async () => {
-    for (const step of ['waited', 'handedOff', 'timedOut', 'failed'] as const) await scene[step]()
-    await scene.renewed()
-    await scene.lose['forced']?.(scene.bench.lock)
+  it('the metrics have the names, units, types and attributes of the table', async () => {
+    for (const step of ['waited', 'handedOff', 'timedOut', 'failed'] as const) await scenario[step]()
+    await scenario.renewed()
+    await scenario.lose['forced']?.(scenario.fixture.lock)
     channel('holdfast:warning').publish({ clientId: '', warning: new Error('publishing is refused') })
     const { resourceMetrics } = await reader.collect()
     const metrics = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics)
@@ -240,9 +240,9 @@ describe('the metrics', () => {
     assert.equal(metrics.length, Object.keys(METRICS).length)
   })
 
-  it('are reported no more after stop()', async () => {
+  it('the metrics are reported no more after stop()', async () => {
     stop()
-    await scene.direct()
+    await scenario.direct()
     assert.deepEqual(await series('acquireDuration'), {})
     assert.deepEqual(await series('holds'), {})
     assert.equal(channel('holdfast:request:start').hasSubscribers, false)
@@ -257,9 +257,9 @@ describe('spans', () => {
   beforeEach(() => context.setGlobalContextManager(new Contexts()))
   afterEach(() => context.disable())
 
-  it('of a hold are the parents of what the function of withLock does', async () => {
+  it('spans of a hold are the parents of what the function of withLock does', async () => {
     const tracer = tracerProvider.getTracer('program')
-    const { lock } = scene.bench
+    const { lock } = scenario.fixture
     let traceOf: string | undefined
     await tracer.startActiveSpan('request', async (request) => {
       await lock.withLock({ label: 'refund' }, async (hold) => {
@@ -278,8 +278,8 @@ describe('spans', () => {
     assert.equal(trace.getSpan(context.active()), undefined)
   })
 
-  it('of an acquire begin when the call did, if it had to wait', async () => {
-    await scene.waited()
+  it('spans of an acquire begin when the call did, if it had to wait', async () => {
+    await scenario.waited()
     const [acquire, ...more] = finished('lock acquire')
     assert.equal(more.length, 0)
     const [seconds, nanoseconds] = acquire?.duration ?? [0, 0]
@@ -288,11 +288,11 @@ describe('spans', () => {
     assert.equal(acquire?.attributes['holdfast.lock.name'], 'a')
   })
 
-  it('of an acquire that fails have the status and type of the error, and those of a single try do not exist', async () => {
-    await scene.timedOut()
-    await scene.failed()
-    const held = await scene.bench.other.getLock('a').lock()
-    assert.equal(await scene.bench.lock.tryLock(), null)
+  it("spans of a failed acquire have the error's status and type; a refused single try has none", async () => {
+    await scenario.timedOut()
+    await scenario.failed()
+    const held = await scenario.fixture.other.getLock('a').lock()
+    assert.equal(await scenario.fixture.lock.tryLock(), null)
     await held.unlock()
     assert.deepEqual(
       finished('lock acquire').map(({ status, attributes }) => [status.code, attributes['error.type']]),
@@ -303,17 +303,17 @@ describe('spans', () => {
     )
   })
 
-  describe('of an acquire that waited for long or in vain', () => {
+  describe('spans of an acquire that waited for long or in vain', () => {
     const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
     const SPAN = '00f067aa0ba902b7'
     const CLIENT = '8743c9c0-0795-4907-87fd-6c71401dfa57'
 
     /** Another process holds the lock, and has said this of its hold. */
-    function heldElsewhere(bench: ClientBench, said: object): void {
-      bench.redis.set('a', `${CLIENT}:7`, 1, 60_000)
+    function heldElsewhere(fixture: ClientFixture, said: object): void {
+      fixture.redis.set('a', `${CLIENT}:7`, 1, 60_000)
       const hold = { lock: 'a', holder: `${CLIENT}:7`, count: 1, heldMs: 20_000, ...said }
       const record = { v: 1, client: CLIENT, name: 'orders', host: '', pid: 1, holds: [hold], waits: [] }
-      bench.redis.execute(['SET', `holdfast_client:${CLIENT}`, JSON.stringify(record), 'PX', '3600000'])
+      fixture.redis.execute(['SET', `holdfast_client:${CLIENT}`, JSON.stringify(record), 'PX', '3600000'])
     }
 
     const linksOf = (span: ReadableSpan | undefined) =>
@@ -324,8 +324,8 @@ describe('spans', () => {
         attributes?.['holdfast.holder'],
       ])
 
-    it('link to the hold of the same client, also if the call does not throw', async () => {
-      const { clock, lock } = scene.bench
+    it('spans of an acquire link to the hold of the same client, also if the call does not throw', async () => {
+      const { clock, lock } = scenario.fixture
       const hold = await lock.lock()
       await assert.rejects(clock.until(lock.lock({ waitTimeMs: 50 })))
       assert.equal(await clock.until(lock.tryLock({ waitTimeMs: 50 })), null)
@@ -335,52 +335,52 @@ describe('spans', () => {
       assert.deepEqual(links, Array(2).fill([[traceId, spanId, false, hold.holder]]))
     })
 
-    it('link to the hold of another process that says which one it is', async () => {
-      const { clock } = scene.bench
-      const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
-      heldElsewhere(scene.bench, { trace: TRACE, span: SPAN })
+    it('spans of an acquire link to the hold of another process that says which one it is', async () => {
+      const { clock } = scenario.fixture
+      const { client } = scenario.fixture.connect({ inspection: { name: 'billing' } })
+      heldElsewhere(scenario.fixture, { trace: TRACE, span: SPAN })
       await assert.rejects(clock.until(client.getLock('a').lock({ waitTimeMs: 1_000 })))
-      scene.bench.redis.delete('a')
+      scenario.fixture.redis.delete('a')
       assert.deepEqual(linksOf(finished('lock acquire')[0]), [[TRACE, SPAN, true, `${CLIENT}:7`]])
     })
 
-    it('link to it if they got the lock in the end', async () => {
-      const { clock } = scene.bench
-      const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
-      heldElsewhere(scene.bench, { trace: TRACE, span: SPAN })
+    it('spans of an acquire link to the hold also if they got the lock in the end', async () => {
+      const { clock } = scenario.fixture
+      const { client } = scenario.fixture.connect({ inspection: { name: 'billing' } })
+      heldElsewhere(scenario.fixture, { trace: TRACE, span: SPAN })
       client.on('longWait', () => {})
       const waiting = client.getLock('a').lock({ warnAfterMs: 1_000 })
       await clock.advance(1_500)
-      scene.bench.redis.delete('a')
+      scenario.fixture.redis.delete('a')
       await (await clock.until(waiting)).unlock()
       const [acquire] = finished('lock acquire')
       assert.equal(acquire?.attributes['holdfast.acquire.path'], 'wait')
       assert.deepEqual(linksOf(acquire), [[TRACE, SPAN, true, `${CLIENT}:7`]])
     })
 
-    it('have no link if that is not known, or makes no sense', async () => {
-      const { clock } = scene.bench
-      const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
+    it('spans of a long or vain acquire have no link if that is not known, or makes no sense', async () => {
+      const { clock } = scenario.fixture
+      const { client } = scenario.fixture.connect({ inspection: { name: 'billing' } })
       for (const said of [{}, { trace: TRACE }, { trace: TRACE, span: 'x' }, { trace: `${TRACE}0`, span: SPAN }]) {
-        heldElsewhere(scene.bench, said)
+        heldElsewhere(scenario.fixture, said)
         await assert.rejects(clock.until(client.getLock('a').lock({ waitTimeMs: 1_000 })))
       }
-      scene.bench.redis.delete('a')
+      scenario.fixture.redis.delete('a')
       assert.deepEqual(finished('lock acquire').map(linksOf), [[], [], [], []])
     })
   })
 
-  it('of a hold are told to those who ask its client what it holds', async () => {
-    const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
+  it('spans of a hold are told to those who ask its client what it holds', async () => {
+    const { client } = scenario.fixture.connect({ inspection: { name: 'billing' } })
     const hold = await client.getLock('a').lock()
-    const { holders } = await scene.bench.clock.until(client.fleet.inspect('a'))
+    const { holders } = await scenario.fixture.clock.until(client.fleet.inspect('a'))
     await hold.unlock()
     const { traceId, spanId } = finished('lock hold')[0]?.spanContext() ?? {}
     assert.deepEqual([holders[0]?.trace, holders[0]?.span], [traceId, spanId])
   })
 
-  it('of a hold that was lost have the loss as an exception, and the fencing token', async () => {
-    const lock = scene.bench.client.getFencedLock('t')
+  it('spans of a hold that was lost have the loss as an exception, and the fencing token', async () => {
+    const lock = scenario.fixture.client.getFencedLock('t')
     const { fencingToken } = await lock.lock()
     await lock.forceUnlock()
     const [hold] = finished('lock hold')

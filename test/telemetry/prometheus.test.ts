@@ -5,21 +5,21 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { prometheus, prometheusName } from '../../src/telemetry/prometheus.js'
-import { Scene } from './scene.js'
+import { Scenario } from './scenario.js'
 
-let scene: Scene
+let scenario: Scenario
 let registry: Registry
 let stop: () => void
 
 beforeEach(() => {
-  scene = new Scene()
+  scenario = new Scenario()
   registry = new Registry()
   stop = prometheus({ registry })
 })
 
 afterEach(async () => {
   stop()
-  await scene.bench.close()
+  await scenario.fixture.close()
 })
 
 /** The lines of a metric, without comments and buckets. */
@@ -29,9 +29,9 @@ async function scrape(prefix: string): Promise<string[]> {
 }
 
 describe('a scrape', () => {
-  it('has a series for each way to get a lock and each end of a hold', async () => {
-    await scene.handedOff()
-    await scene.timedOut()
+  it('a scrape has a series for each way to get a lock and each end of a hold', async () => {
+    await scenario.handedOff()
+    await scenario.timedOut()
     assert.deepEqual(await scrape('holdfast_acquire_duration_seconds_count'), [
       'holdfast_acquire_duration_seconds_count{holdfast_lock_kind="lock",holdfast_acquire_path="direct"} 2',
       'holdfast_acquire_duration_seconds_count{holdfast_lock_kind="lock",holdfast_acquire_path="handoff"} 1',
@@ -40,25 +40,25 @@ describe('a scrape', () => {
     assert.deepEqual(await scrape('holdfast_holds'), ['holdfast_holds{holdfast_lock_kind="lock"} 0'])
   })
 
-  it('counts on from scrape to scrape', async () => {
+  it('a scrape counts on from scrape to scrape', async () => {
     const losses = ['holdfast_hold_losses_total{holdfast_lock_kind="lock",holdfast_loss_reason="forced"}']
-    await scene.lose['forced']?.(scene.bench.lock)
+    await scenario.lose['forced']?.(scenario.fixture.lock)
     assert.deepEqual(await scrape('holdfast_hold_losses_total'), [`${losses} 1`])
-    await scene.lose['forced']?.(scene.bench.lock)
+    await scenario.lose['forced']?.(scenario.fixture.lock)
     assert.deepEqual(await scrape('holdfast_hold_losses_total'), [`${losses} 2`])
   })
 
-  it('has no margin if nothing was renewed since the last one', async () => {
+  it('a scrape has no margin if nothing was renewed since the last one', async () => {
     assert.deepEqual(await scrape('holdfast_lease_margin_seconds'), [])
-    await scene.renewed()
+    await scenario.renewed()
     assert.deepEqual(await scrape('holdfast_lease_margin_seconds'), ['holdfast_lease_margin_seconds 2'])
     assert.deepEqual(await scrape('holdfast_lease_margin_seconds'), [])
   })
 
-  it('has the group of a lock, if there is groupOf', async () => {
+  it('a scrape has the group of a lock, if there is groupOf', async () => {
     stop()
     stop = prometheus({ registry, groupOf: (name) => `group of ${name}` })
-    await scene.direct()
+    await scenario.direct()
     assert.deepEqual(await scrape('holdfast_hold_duration_seconds_count'), [
       'holdfast_hold_duration_seconds_count{holdfast_lock_kind="lock",holdfast_lock_group="group of a",holdfast_hold_end="released"} 1',
     ])

@@ -19,7 +19,7 @@ describe('a database of a cluster', { concurrency: 1 }, () => {
   const open = (database: number) =>
     connect({ config: { clusterServersConfig: { nodeAddresses: [...cluster.urls], database } } })
 
-  it('that the servers do not have is refused by connect(), which says who has one', async () => {
+  it('a database that the servers of a cluster lack is refused by connect(), which says who has one', async () => {
     await assert.rejects(open(7), {
       message:
         /^clusterServersConfig\.database: 127\.0\.0\.1:\d+ does not have database 7 \(.*only Valkey 9 or later.*cluster-databases/,
@@ -28,7 +28,7 @@ describe('a database of a cluster', { concurrency: 1 }, () => {
     assert.deepEqual(await cluster.connections(), [])
   })
 
-  it('that they have keeps all locks, wakes waiters, and is selected again after a reconnect', async () => {
+  it('a database of a cluster keeps all locks, wakes waiters, and is selected again after a reconnect', async () => {
     if (!HAS_CLUSTER_DATABASES) return await assert.rejects(open(2), /does not have database 2/)
     await using client = await open(2)
     await using waiter = await open(2)

@@ -68,7 +68,7 @@ describe('inspecting locks in a cluster', { concurrency: 1 }, () => {
   after(() => cluster?.stop())
 
   for (const driver of clusterDrivers) {
-    it(`finds holders, waiters and locks of every master with ${driver.name}`, async () => {
+    it(`an inspection of a cluster finds holders, waiters and locks of every master with ${driver.name}`, async () => {
       await withClients(driver, cluster.urls[0] as string, lookAt)
     })
   }
@@ -82,7 +82,7 @@ describe('inspecting locks with Sentinel', { concurrency: 1 }, () => {
   after(() => group?.stop())
 
   for (const driver of sentinelDrivers) {
-    it(`finds holders, waiters and locks of the master with ${driver.name}`, async () => {
+    it(`an inspection with Sentinel finds holders, waiters and locks of the master with ${driver.name}`, async () => {
       const url = group.sentinels[0]?.url as string
       await withClients(driver, url, lookAt)
     })
@@ -91,10 +91,10 @@ describe('inspecting locks with Sentinel', { concurrency: 1 }, () => {
 
 for (const topology of GLIDE_TOPOLOGIES) {
   describe(`inspecting locks with valkey-glide on ${topology.name}`, () => {
-    const lab = setUpGlide(topology)
+    const fixture = setUpGlide(topology)
 
-    it('finds holders, waiters and locks of every master', async () => {
-      await lookAt(await lab.client(), await lab.client(), await lab.client())
+    it('an inspection with valkey-glide finds holders, waiters and locks of every master', async () => {
+      await lookAt(await fixture.client(), await fixture.client(), await fixture.client())
     })
   })
 }

@@ -63,7 +63,7 @@ describe('one address', { concurrency: true }, () => {
         return { client, proxy, warnings }
       }
 
-      it('that moves while the old master lives on as a replica and keeps its connections: holds are kept', async () => {
+      it('holds are kept when an address moves while the old master lives on as a replica', async () => {
         await replica.admin.replicaof('127.0.0.1', master.port)
         await waitUntil(() => replica.follows(master), { timeoutMs: LIMIT_MS, message: 'the replica follows' })
         const { client, proxy } = await open()
@@ -84,7 +84,7 @@ describe('one address', { concurrency: true }, () => {
         ;[master, replica] = [replica, master]
       })
 
-      it('whose server is paused by an operator: no connection is replaced', async () => {
+      it('no connection is replaced while an operator pauses the server', async () => {
         const { client, warnings } = await open()
         await client.getLock('paused').withLock(() => {})
         await master.admin.call('CLIENT', 'PAUSE', '6000', 'WRITE')

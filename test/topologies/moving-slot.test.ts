@@ -32,7 +32,7 @@ async function moveHold(name: string, from: RedisServer, to: RedisServer): Promi
   await from.admin.call('MIGRATE', to.host, to.port, '', 0, 5_000, 'KEYS', key as string)
 }
 
-describe('while a slot is being moved', { concurrency: 1 }, () => {
+describe('a slot that is being moved', { concurrency: 1 }, () => {
   let cluster: Cluster
   before(async () => {
     cluster = await startCluster({ replicasEach: 0 })
@@ -74,7 +74,7 @@ describe('while a slot is being moved', { concurrency: 1 }, () => {
   })
 
   for (const driver of [...clusterDrivers, glideDriver]) {
-    describe(`through ${driver.name}`, { concurrency: 1 }, () => {
+    describe(`a moving slot, through ${driver.name}`, { concurrency: 1 }, () => {
       let client: Client
       let end: () => Promise<void>
       const warnings: string[] = []
@@ -93,7 +93,7 @@ describe('while a slot is being moved', { concurrency: 1 }, () => {
         assert.deepEqual(warnings, [])
       })
 
-      it('calls wait until it has moved, an error says what they wait for, and no connection is replaced', async () => {
+      it('calls wait until a slot has moved, an error says so, and no connection is replaced', async () => {
         const held = await client.getFairLock('{m}held').lock()
         let pending: Promise<unknown> = Promise.resolve()
         const duringMove = async (): Promise<void> => {

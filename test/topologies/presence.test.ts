@@ -6,18 +6,18 @@ import { readStateReply, writeStateRequest } from '../../src/fleet/protocol.js'
 import { readRecord } from '../../src/fleet/record.js'
 import { INBOX_PREFIX } from '../../src/wire/keys.js'
 import { clusterDrivers } from '../support/drivers.js'
-import { setUpLabAt } from '../support/lab.js'
+import { setUpFixtureAt } from '../support/fixture.js'
 import { setUpCluster } from '../support/places.js'
 import { waitUntil } from '../support/wait-until.js'
 
 for (const driver of clusterDrivers) {
   describe(`a client of a cluster, through ${driver.name}`, () => {
     const place = setUpCluster()
-    const lab = setUpLabAt(place, driver)
+    const fixture = setUpFixtureAt(place, driver)
 
-    it('has a record and can be asked', async () => {
-      const asker = await lab.connect()
-      const client = await lab.connect({ inspection: { name: 'orders' } })
+    it('a client of a cluster has a record and can be asked', async () => {
+      const asker = await fixture.connect()
+      const client = await fixture.connect({ inspection: { name: 'orders' } })
       const lock = client.getLock('wanted')
       const foreign = await asker.getLock('wanted').lock()
       const waiting = lock.lock({ label: 'waits' })
@@ -39,12 +39,12 @@ for (const driver of clusterDrivers) {
       subscription.leave()
 
       const key = `holdfast_client:${client.id}`
-      const record = readRecord(String(await scripts.ask(['GET', key], key)), 0)
+      const record = readRecord(String(await scripts.command(['GET', key], key)), 0)
       assert.equal(record?.client.name, 'orders')
       await foreign.unlock()
       await (await waiting).unlock()
       await client.close()
-      assert.equal(await theirs.ask(['EXISTS', key], key), 0)
+      assert.equal(await theirs.command(['EXISTS', key], key), 0)
       assert.equal(texts.length, 1, 'it replied once')
     })
   })

@@ -62,7 +62,7 @@ describe('Sentinels', { concurrency: 1 }, () => {
     await waitUntil(lockOnce, { timeoutMs: LIMIT_MS, message: 'the client locks again' })
   }
 
-  it('of which the first is silent when the master dies: the others lead to its successor', async (t) => {
+  it('Sentinels whose first is silent when the master dies lead to its successor', async (t) => {
     const group = await startSentinels({ sentinels: 4 })
     ends.push(() => group.stop())
     const clients = await Promise.all(Object.values(WAYS).map((way) => open(way, group.sentinels)))
@@ -78,7 +78,7 @@ describe('Sentinels', { concurrency: 1 }, () => {
     await Promise.all(again)
   })
 
-  it('that know the servers by name: no connection is replaced but for a successor', async (t) => {
+  it('Sentinels that know the servers by name replace no connection but for a successor', async (t) => {
     const group = await startSentinels({ hostName: 'localhost' })
     ends.push(() => group.stop())
     const clients = await Promise.all(Object.values(WAYS).map((way) => open(way, group.sentinels)))

@@ -5,7 +5,7 @@ import { Cluster, Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { nodeRedis } from '../../src/adapters/node-redis/port.js'
 import type { RedisPort } from '../../src/adapters/port.js'
-import { watchWholeProcess } from '../support/lab.js'
+import { watchWholeProcess } from '../support/fixture.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import { MASTER_NAME, startSentinels } from '../support/servers/redis-sentinel.js'
 import type { RedisServer } from '../support/servers/redis-server.js'
@@ -73,7 +73,7 @@ describe('the subscriber connections of a port', { concurrency: 1 }, () => {
   watchWholeProcess()
 
   for (const [title, { start, ways }] of Object.entries(topologies)) {
-    describe(`in ${title}`, () => {
+    describe(`subscriber connections in ${title}`, () => {
       let servers: Servers
       const ends: (() => unknown)[] = []
 

@@ -117,6 +117,8 @@ export async function locking() {
   await lock.lock({ within: hold.holder })
   // @ts-expect-error: only withLock releases by itself, so only it has an outcome
   await lock.lock({ onRelease: () => {} })
+  // @ts-expect-error: neither 'await' nor 'background'
+  await lock.withLock({ release: 'later' }, () => {})
   // @ts-expect-error: a lock has a name
   client.getLock()
   // @ts-expect-error: a name is text
@@ -134,7 +136,10 @@ export async function guarding() {
   expectSame<typeof text, Promise<string>>(true)
   expectSame<typeof nothing, Promise<void>>(true)
   expectSame<typeof either, Promise<string | undefined>>(true)
-  await lock.withLock({ onAcquire: (guard) => guard.assertHeld(), onRelease: async () => {} }, body)
+  await lock.withLock(
+    { onAcquire: (guard) => guard.assertHeld(), onRelease: async () => {}, release: 'background' },
+    body,
+  )
 
   const outcome = await lock.tryWithLock({ leaseTimeMs: 1_000 }, async () => 42)
   expectSame<typeof outcome, MaybeRan<number>>(true)

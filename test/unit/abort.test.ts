@@ -16,7 +16,7 @@ describe('a signal that many waits share', () => {
   const add = (name: string): (() => void) => onAbort(controller.signal, () => void called.push(name))
   const listeners = (): number => getEventListeners(controller.signal, 'abort').length
 
-  it('has one listener however many they are, and none once all of them have ended', () => {
+  it('a shared signal has one listener however many they are, and none once all of them have ended', () => {
     const cancels = ['a', 'b', 'c'].map(add)
     assert.equal(listeners(), 1)
     for (const cancel of cancels.slice(1)) cancel()
@@ -27,14 +27,14 @@ describe('a signal that many waits share', () => {
     assert.deepEqual(called, [])
   })
 
-  it('calls each of those that have not ended', () => {
+  it('a shared signal calls each wait that has not ended', () => {
     const [, cancel] = ['a', 'b', 'c'].map(add)
     cancel?.()
     controller.abort()
     assert.deepEqual(called, ['a', 'c'])
   })
 
-  it('calls all of them although each ends as it is called', () => {
+  it('a shared signal calls all waits although each ends as it is called', () => {
     const cancels = ['a', 'b', 'c'].map((name) =>
       onAbort(controller.signal, () => {
         called.push(name)
@@ -46,7 +46,7 @@ describe('a signal that many waits share', () => {
     assert.equal(listeners(), 0)
   })
 
-  it('keeps a wait that began after another one had ended, even if that one ends twice', () => {
+  it('a shared signal keeps a wait begun after another ended, even if that one ends twice', () => {
     const cancel = add('a')
     cancel()
     add('b')

@@ -5,19 +5,19 @@ import { NoReplyError } from '../../src/delivery/replies.js'
 import { LeaseLostError, NotDurableError, NotReplicatedError } from '../../src/errors.js'
 import type { Lock } from '../../src/index.js'
 import { isTransient } from '../../src/locks/acquisition.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 
 /** As short as this, a quarter of it in ms is how many requests may be in flight. */
 const LEASE_MS = 1_000
 
-let bench: ClientBench
+let fixture: ClientFixture
 
 beforeEach(() => {
-  bench = new ClientBench({ lockWatchdogTimeoutMs: LEASE_MS, commandTimeoutMs: 3_000 })
+  fixture = new ClientFixture({ lockWatchdogTimeoutMs: LEASE_MS, commandTimeoutMs: 3_000 })
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 describe('another attempt is worth it', () => {
   for (const [title, error, expected] of [
@@ -26,20 +26,21 @@ describe('another attempt is worth it', () => {
     ['if no replica has acknowledged the grant', new NotReplicatedError('a', 1, 1_000, {}), true],
     ['if the grant was not fsynced in time', new NotDurableError('a', 'late', 'not in time'), true],
     ['if the lease ended before the grant arrived', new LeaseLostError('a', 'me:1', 'expired'), true],
-    ['not if the server cannot confirm an fsync', new NotDurableError('a', 'refused', 'no WAITAOF'), false],
-    ['not if another owner has the lock since', new LeaseLostError('a', 'me:1', 'gone'), false],
-    ['not after an error reply that stays', new Error('NOPERM this user has no permissions'), false],
-    ['not if Redis is full', new Error('OOM command not allowed'), false],
+    ['if the server cannot confirm an fsync', new NotDurableError('a', 'refused', 'no WAITAOF'), false],
+    ['if another owner has the lock since', new LeaseLostError('a', 'me:1', 'gone'), false],
+    ['after an error reply that stays', new Error('NOPERM this user has no permissions'), false],
+    ['if Redis is full', new Error('OOM command not allowed'), false],
     ['after any other error reply', new Error('ERR upstream failure'), true],
-    ['not after anything else', undefined, false],
+    ['after anything else', undefined, false],
   ] as const) {
-    it(title, () => assert.equal(isTransient(error), expected))
+    it(`another attempt is ${expected ? '' : 'not '}worth it ${title}`, () =>
+      assert.equal(isTransient(error), expected))
   }
 })
 
 describe('an acquire whose grant replicas must confirm', () => {
-  it('is sent once it is known which server grants it', async () => {
-    const { port, client } = bench.connect({ checkLockSyncedSlaves: true })
+  it('an acquire that replicas must confirm is sent once it is known which server grants it', async () => {
+    const { port, client } = fixture.connect({ checkLockSyncedSlaves: true })
     let isLocated = false
     port.fault = ({ name }) => {
       isLocated ||= name === 'time/read'
@@ -49,7 +50,7 @@ describe('an acquire whose grant replicas must confirm', () => {
       serverOf: () => (isLocated ? 'one' : undefined),
       acknowledge: async () => ({ replicas: 1, acknowledged: 1 }),
     })
-    const hold = await bench.clock.until(client.getLock('a').tryLock())
+    const hold = await fixture.clock.until(client.getLock('a').tryLock())
     hold?.assertHeld()
     assert.deepEqual(
       port.sent.map(({ name }) => name),
@@ -60,39 +61,39 @@ describe('an acquire whose grant replicas must confirm', () => {
 })
 
 describe('a caller that ends without the lock', () => {
-  it('leaves nothing taken behind a proxy that has lost the reply', async () => {
-    const { keyspace } = bench.redis
+  it('a caller that ends without the lock leaves nothing taken behind a proxy that has lost the reply', async () => {
+    const { keyspace } = fixture.redis
     // The proxy passes the command on, and its connection to Redis breaks before the reply.
-    bench.port.fault = ({ name, keys, args }) => {
+    fixture.port.fault = ({ name, keys, args }) => {
       if (!name.startsWith('lock/acquire')) return undefined
       keyspace.execute('HSET', [keys[0] as string, args[1] as string, '1'])
       keyspace.execute('PEXPIRE', [keys[0] as string, args[0] as string])
       return { errorReply: 'ERR upstream failure' }
     }
-    await assert.rejects(bench.lock.tryLock(), /upstream failure/)
-    bench.port.fault = () => undefined
-    await bench.clock.advance(100)
-    assert.deepEqual(bench.redis.keys, [])
+    await assert.rejects(fixture.lock.tryLock(), /upstream failure/)
+    fixture.port.fault = () => undefined
+    await fixture.clock.advance(100)
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
-  it('leaves its owner free to take it', async () => {
-    const foreign = await bench.other.getLock('a').lock()
-    await bench.client.runInScope(async () => {
-      assert.equal(await bench.lock.tryLock(), null)
+  it('a caller that ends without the lock leaves its owner free to take it', async () => {
+    const foreign = await fixture.other.getLock('a').lock()
+    await fixture.client.runInScope(async () => {
+      assert.equal(await fixture.lock.tryLock(), null)
       await foreign.unlock()
-      const hold = await bench.lock.lock()
-      assert.equal(hold.ownerId, (await bench.client.getLock('b').lock()).ownerId)
-      await bench.lock.unlock()
-      await bench.client.getLock('b').unlock()
+      const hold = await fixture.lock.lock()
+      assert.equal(hold.ownerId, (await fixture.client.getLock('b').lock()).ownerId)
+      await fixture.lock.unlock()
+      await fixture.client.getLock('b').unlock()
     })
   })
 
-  it('is no attempt in flight any more, however the attempt ended', async () => {
-    const { attempts } = bench.lock.context
-    const hold = await bench.lock.lock()
-    assert.equal(await bench.client.getLock('a').tryLock(), null)
-    bench.port.once('lock/acquire', { errorReply: 'NOPERM' })
-    await assert.rejects(bench.client.getLock('b').tryLock(), /NOPERM/)
+  it('a caller that ends without the lock is no attempt in flight any more, however the attempt ended', async () => {
+    const { attempts } = fixture.lock.context
+    const hold = await fixture.lock.lock()
+    assert.equal(await fixture.client.getLock('a').tryLock(), null)
+    fixture.port.once('lock/acquire', { errorReply: 'NOPERM' })
+    await assert.rejects(fixture.client.getLock('b').tryLock(), /NOPERM/)
     assert.equal(attempts.size, 0)
     await hold.unlock()
   })
@@ -103,30 +104,30 @@ describe('a caller of a fair lock that ends without it', () => {
   let fair: Lock
 
   beforeEach(async () => {
-    foreign = await bench.other.getFairLock('a').lock({ leaseTimeMs: 60_000 })
-    fair = bench.client.getFairLock('a')
+    foreign = await fixture.other.getFairLock('a').lock({ leaseTimeMs: 60_000 })
+    fair = fixture.client.getFairLock('a')
   })
 
   afterEach(() => foreign.unlock())
 
-  it('gives up its place in the queue, and tries for a while if there is no reply', async () => {
-    bench.port.once('fair-lock/leave', { lost: 'request', failsWith: 'Connection is closed' })
+  it('a fair-lock caller that gives up leaves the queue, and tries for a while without a reply', async () => {
+    fixture.port.once('fair-lock/leave', { lost: 'request', failsWith: 'Connection is closed' })
     const controller = new AbortController()
     const waiting = assert.rejects(fair.lock({ signal: controller.signal }), { name: 'AbortError' })
-    await bench.clock.advance(500)
-    assert.equal(bench.port.count('fair-lock/leave'), 0)
+    await fixture.clock.advance(500)
+    assert.equal(fixture.port.count('fair-lock/leave'), 0)
     controller.abort()
     await waiting
-    await bench.clock.advance(5_000)
-    assert.equal(bench.port.count('fair-lock/leave'), 2)
+    await fixture.clock.advance(5_000)
+    assert.equal(fixture.port.count('fair-lock/leave'), 2)
   })
 
-  it('has no place to give up after a single try, or before its first attempt', async () => {
+  it('a fair-lock caller has no place to give up after a single try or before its first attempt', async () => {
     assert.equal(await fair.tryLock(), null)
     await assert.rejects(fair.lock({ signal: AbortSignal.abort() }), { name: 'AbortError' })
     await turn()
-    assert.equal(bench.port.count('fair-lock/leave'), 0)
-    assert.equal(bench.port.count('fair-lock/acquire'), 1)
+    assert.equal(fixture.port.count('fair-lock/leave'), 0)
+    assert.equal(fixture.port.count('fair-lock/acquire'), 1)
   })
 })
 
@@ -135,42 +136,42 @@ describe('reads inside one write', () => {
   let read: Lock
 
   beforeEach(() => {
-    const lock = bench.client.getReadWriteLock('rw')
+    const lock = fixture.client.getReadWriteLock('rw')
     write = lock.writeLock()
     read = lock.readLock()
   })
 
-  it('of which one is on its way and another gave up are one owner with one request', async () => {
+  it('reads inside one write, one on its way and one given up, are one owner with one request', async () => {
     await write.withLock(async () => {
-      bench.port.once('read-lock/acquire', { requestMs: 100, replyMs: 100 })
+      fixture.port.once('read-lock/acquire', { requestMs: 100, replyMs: 100 })
       const first = read.tryLock()
       await turn()
-      assert.equal(bench.port.count('read-lock/acquire'), 1)
+      assert.equal(fixture.port.count('read-lock/acquire'), 1)
       const controller = new AbortController()
       const second = assert.rejects(read.lock({ signal: controller.signal }), { name: 'AbortError' })
-      await bench.clock.advance(50)
+      await fixture.clock.advance(50)
       controller.abort()
       await second
-      const third = await bench.clock.until(read.tryLock())
-      assert.equal(bench.port.count('read-lock/acquire'), 1)
+      const third = await fixture.clock.until(read.tryLock())
+      assert.equal(fixture.port.count('read-lock/acquire'), 1)
       assert.equal((await first)?.count, 2)
       await third?.unlock()
       await (await first)?.unlock()
     })
   })
 
-  it('are not possible any more after one whose release is not settled', async () => {
+  it('reads inside one write are not possible any more after one whose release is not settled', async () => {
     await write.withLock(async () => {
       const hold = await read.lock()
-      bench.port.once('read-lock/release', { lost: 'reply' })
-      await assert.rejects(bench.clock.until(hold.unlock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+      fixture.port.once('read-lock/release', { lost: 'reply' })
+      await assert.rejects(fixture.clock.until(hold.unlock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
       await assert.rejects(read.tryLock(), { code: 'LOCK_NOT_HELD', message: /its release is not settled/ })
       await assert.rejects(read.lock(), { code: 'LOCK_NOT_HELD' })
     })
   })
 
-  it('wait for requests in flight as any other request, and do not when they re-enter a read', async () => {
-    const { clock, client, port } = bench
+  it('reads inside one write wait for requests in flight, unless they re-enter a read', async () => {
+    const { clock, client, port } = fixture
     port.fault = ({ keys }) => (keys[0]?.startsWith('silent') ? { lost: 'request' } : undefined)
     const silent: Promise<unknown>[] = []
     await write.withLock(async () => {

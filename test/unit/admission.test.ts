@@ -41,7 +41,7 @@ async function takeAtOnce(count: number): Promise<void> {
 }
 
 describe('locks requested in one turn of the event loop', () => {
-  it('are all granted and none is lost, although Redis needs longer for them than a lease', async () => {
+  it('locks of one turn are all granted and none is lost, although that takes longer than a lease', async () => {
     processEachIn(0.8, 0.02)
     const startedAt = clock.now()
     await takeAtOnce(2_000)
@@ -52,7 +52,7 @@ describe('locks requested in one turn of the event loop', () => {
     await clock.until(client.close())
   })
 
-  it('are limited to a quarter of their lease in milliseconds in flight', async () => {
+  it('locks of one turn in flight are limited to a quarter of their lease in milliseconds', async () => {
     let most = 0
     let inFlight = 0
     port.fault = ({ name }) => {
@@ -66,7 +66,7 @@ describe('locks requested in one turn of the event loop', () => {
     await clock.until(client.close())
   })
 
-  it('do not wait forever behind calls without a reply', async () => {
+  it('locks of one turn do not wait forever behind calls without a reply', async () => {
     port.fault = ({ keys }) => (Number(keys[0]?.slice('lock:'.length)) < SILENT ? { lost: 'request' } : undefined)
     const silent = Array.from({ length: 300 }, (_, n) =>
       client
@@ -84,7 +84,7 @@ describe('locks requested in one turn of the event loop', () => {
     await clock.until(client.close())
   })
 
-  it('are rejected when the client closes before they are sent', async () => {
+  it('locks of one turn are rejected when the client closes before they are sent', async () => {
     port.fault = ({ name }) => (name === 'lock/acquire' ? { requestMs: 10 } : undefined)
     const taking = Array.from({ length: 1_000 }, (_, n) => client.getLock(`lock:${n}`).tryLock())
     const outcomes = Promise.allSettled(taking)

@@ -61,7 +61,7 @@ describe('an option of the client', () => {
     })
   }
 
-  it('that is true or false is nothing else', async () => {
+  it('an option of the client that is true or false takes nothing else', async () => {
     for (const name of ['checkLockSyncedSlaves', 'checkLockFsynced', 'implicitReentry'] as const) {
       assert.equal(CLIENT_OPTIONS[name](name, true), true)
       assert.equal(CLIENT_OPTIONS[name](name, false), false)
@@ -69,7 +69,7 @@ describe('an option of the client', () => {
     }
   })
 
-  it('has a default', () => {
+  it('an option of the client has a default', () => {
     const defaults = Object.entries(CLIENT_OPTIONS).map(([name, check]) => [name, check(name, undefined)])
     assert.deepEqual(Object.fromEntries(defaults), {
       lockWatchdogTimeoutMs: 30_000,
@@ -112,7 +112,7 @@ describe('an option of the client', () => {
     await refuses('nameMapper.map', () => keyOf({ map: () => '', unmap }, 'a'))
   })
 
-  it('is known', async () => {
+  it('an option of the client is known', async () => {
     await refuses('timeout', () => fakeClient(clock, port, loose({ timeout: 1 })), /^commandTimeoutMs instead/)
     for (const name of ['lockWatchdogTimeout', 'leaseTime', 'lockTimeout', 'ttl']) {
       await refuses(name, () => fakeClient(clock, port, loose({ [name]: 1 })), /^lockWatchdogTimeoutMs instead, one of/)
@@ -122,7 +122,7 @@ describe('an option of the client', () => {
 })
 
 describe('an argument', () => {
-  it('that is a name is text that can be a key, of at most 1 MiB', async () => {
+  it('a name is text that can be a key, of at most 1 MiB', async () => {
     const mib = 2 ** 20
     assert.equal(client.getLock('a'.repeat(mib)).name.length, mib)
     assert.equal(client.getLock('é'.repeat(mib / 2)).name.length, mib / 2)
@@ -134,7 +134,7 @@ describe('an argument', () => {
     await refuses('latch name', () => client.getCountDownLatch(''))
   })
 
-  it('that is an option of a lock is known, and has its type', async () => {
+  it('an option of a lock is known, and has its type', async () => {
     const lock = client.getLock('a')
     const wrong: Record<string, readonly unknown[]> = {
       leaseTimeMs: [9, 10.5, '10', MAX_DURATION_MS + 1],
@@ -160,7 +160,7 @@ describe('an argument', () => {
     await refuses('options', () => lock.lock(loose(() => {})), /withLock\(fn\)/)
   })
 
-  it('that is an option may be called otherwise in other libraries, and the error says how it is called here', async () => {
+  it('an option may have another name in other libraries, and the error says its name here', async () => {
     for (const [name, here] of Object.entries({
       timeout: 'waitTimeMs',
       acquireTimeout: 'waitTimeMs',
@@ -180,7 +180,7 @@ describe('an argument', () => {
     await refuses('toString', () => client.getLock('a').lock(loose({ toString: 1 })), /^one of the options/)
   })
 
-  it('that is a function to run is one that runs while the lock is held', async () => {
+  it('a function to run is one that runs while the lock is held', async () => {
     const lock = client.getLock('a')
     for (const fn of [undefined, 1, {}]) await refuses('fn', () => lock.withLock({}, loose(fn)), /with the lock$/, 'a')
     function* numbers(): Generator<number> {
@@ -208,7 +208,7 @@ describe('an argument', () => {
     await clock.until(explicit.close())
   })
 
-  it('names what client.withLock takes: a name, or an array of names with the options after it', async () => {
+  it('client.withLock takes a name, or an array of names with the options after it', async () => {
     await refuses('names', () => client.withLock([], unused), /at least one name/)
     await refuses('names', () => client.withLock(loose('a'), loose('b')), /an array of names: \(\[name/)
     await refuses('names', () => client.withLock(loose(1), unused), /a name or an array/)
@@ -216,7 +216,7 @@ describe('an argument', () => {
     assert.deepEqual(checkNames(['a', 'b', 'a'], [{}]), ['a', 'b'])
   })
 
-  it('is a lock of a client, each once, where several are taken as one', async () => {
+  it('a multi-lock and a red lock take locks of a client, each once', async () => {
     const [a, b] = [client.getLock('a'), client.getLock('b')]
     await refuses('getMultiLock', () => getMultiLock(), /at least one lock/)
     await refuses('getRedLock', () => getRedLock(), /at least one lock/)
@@ -242,7 +242,7 @@ describe('an argument', () => {
     await clock.until(other.close())
   })
 
-  it('is for a lock on one name, where several are taken as one', async () => {
+  it('a lock made of several refuses options that are for a lock on one name', async () => {
     for (const several of [getMultiLock, getRedLock]) {
       const lock = several(client.getLock('a'), client.getLock('b'))
       await refuses('within', () => lock.lock(loose({ within: {} })), /no hold to re-enter/, lock.name)
@@ -252,7 +252,7 @@ describe('an argument', () => {
     await refuses('atLeastMs', () => shared.withLock({ atLeastMs: 1_000 }, unused), /one owner/, 'a')
   })
 
-  it('is how long a spin lock sleeps', async () => {
+  it("a spin lock's options say how long it sleeps", async () => {
     const spin = (backOff: unknown): unknown => client.getSpinLock('a', { backOff: loose(backOff) })
     for (const [path, backOff] of [
       ['backOff.type', { type: 'linear' }],
@@ -272,14 +272,14 @@ describe('an argument', () => {
     await refuses('backoff', () => client.getSpinLock('a', loose({ backoff: {} })), undefined, 'a')
   })
 
-  it('is a value of a group', async () => {
+  it('a group takes its values as an argument', async () => {
     await refuses('values', () => client.getFasterMultiLock('a', []), undefined, 'a')
     await refuses('values', () => client.getFasterMultiLock('a', loose('b')), undefined, 'a')
     await refuses('values[1]', () => client.getFasterMultiLock('a', ['b', loose(1)]), undefined, 'a')
     await refuses('values[0]', () => client.getFasterMultiLock('a', ['\ud800']), undefined, 'a')
   })
 
-  it('is a number of permits, and the id of a permit', async () => {
+  it('a number of permits, and the id of a permit, are checked', async () => {
     const semaphore = client.getSemaphore('a')
     const leased = client.getPermitExpirableSemaphore('a')
     for (const wrong of [-1, 1.5, '1', 2 ** 31]) {
@@ -306,13 +306,13 @@ describe('an argument', () => {
     for (const wrong of [-1, 1.5, '1']) await refuses('count', () => latch.trySetCount(loose(wrong)), undefined, 'a')
   })
 
-  it('is a hold of a lock that can be handed over', async () => {
+  it('an adopted hold is a hold of a lock that can be handed over', async () => {
     await refuses('holder', () => client.adopt('a', 'nonsense'), undefined, 'a')
     const fixed = client.getReadWriteLock('a').readLock()
     await refuses('adopt', () => fixed.adopt('client:1'), /can be handed over/, 'a')
   })
 
-  it('says when to close', async () => {
+  it('the options of close() say when to close', async () => {
     for (const drainMs of [-1, 0.5, '0']) await refuses('drainMs', () => client.close({ drainMs: loose(drainMs) }))
     await refuses('drain', () => client.close(loose({ drain: 1 })))
   })

@@ -15,14 +15,17 @@ describe('a release whose reply was lost', () => {
   let clock: FakeClock
   let port: FakePort
   let retries: BackgroundRetries
+  let scripts: Scripts
 
   beforeEach(() => {
     clock = new FakeClock()
     port = new FakePort(clock)
-    retries = new BackgroundRetries(clock, random, new Scripts(port, clock, COMMAND_TIMEOUT_MS))
+    scripts = new Scripts(port, clock, COMMAND_TIMEOUT_MS)
+    retries = new BackgroundRetries(clock, random, scripts)
   })
 
   afterEach(() => {
+    scripts.close()
     assert.equal(retries.size, 0)
     assert.equal(clock.pending, 0, 'no timer is left')
   })
@@ -33,7 +36,7 @@ describe('a release whose reply was lost', () => {
     return clock.now() + leaseTimeMs
   }
 
-  it('is sent once if a reply arrives', async () => {
+  it('a release is sent once if a reply arrives', async () => {
     void retries.retryInBackground(RELEASE, take(30_000))
     assert.equal(retries.size, 1)
     await clock.advance(0)
@@ -42,7 +45,7 @@ describe('a release whose reply was lost', () => {
     assert.equal(port.count(), 1)
   })
 
-  it('is repeated with growing delays until a reply arrives', async () => {
+  it('a release is repeated with growing delays until a reply arrives', async () => {
     const untilAt = take(60_000)
     let outage = true
     port.fault = () => (outage ? { lost: 'request', failsWith: 'Connection is closed' } : undefined)
@@ -59,7 +62,7 @@ describe('a release whose reply was lost', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is repeated whatever it found, at least once a second, while copies of the acquire may arrive', async () => {
+  it('a release is repeated at least once a second while copies of the acquire may arrive', async () => {
     void retries.retryInBackground(RELEASE, clock.now() + 30_000, clock.now() + 4_000)
     for (const _ of ['one copy', 'another one']) {
       await clock.advance(1_500)
@@ -72,7 +75,7 @@ describe('a release whose reply was lost', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is repeated after its own reply was lost or Redis was loading', async () => {
+  it('a release is repeated after its own reply was lost or Redis was loading', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { lost: 'request' })
     port.once('lock/release', { errorReply: 'LOADING Redis is loading the dataset in memory' })
@@ -83,7 +86,7 @@ describe('a release whose reply was lost', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is given up when the lease has ended', async () => {
+  it('a release is given up when the lease has ended', async () => {
     const startedAt = clock.now()
     port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
     void retries.retryInBackground(RELEASE, startedAt + 10_000)
@@ -93,7 +96,7 @@ describe('a release whose reply was lost', () => {
     assert(last <= startedAt + 10_000 && last >= startedAt + 8_000, `last sent after ${last - startedAt} ms`)
   })
 
-  it('is given up after a minute, although its lease never ends', async () => {
+  it('a release is given up after a minute, although its lease never ends', async () => {
     const startedAt = clock.now()
     port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
     void retries.retryInBackground(RELEASE, Number.POSITIVE_INFINITY)
@@ -109,7 +112,7 @@ describe('a release whose reply was lost', () => {
     'UNBLOCKED',
     'OOM command not allowed',
   ]) {
-    it(`is repeated after an error that may pass: ${errorReply}`, async () => {
+    it(`a release is repeated after an error that may pass: ${errorReply}`, async () => {
       const untilAt = take(30_000)
       port.once('lock/release', { errorReply })
       void retries.retryInBackground(RELEASE, untilAt)
@@ -119,7 +122,7 @@ describe('a release whose reply was lost', () => {
     })
   }
 
-  it('is given up when Redis rejects it for good', async () => {
+  it('a release is given up when Redis rejects it for good', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })
     void retries.retryInBackground(RELEASE, untilAt)
@@ -128,7 +131,7 @@ describe('a release whose reply was lost', () => {
     assert.equal(port.count(), 1)
   })
 
-  it('is replaced by another one if Redis rejects it for good', async () => {
+  it('a release is replaced by another one if Redis rejects it for good', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: 'NOPERM No permissions to access a key' })
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
@@ -141,7 +144,7 @@ describe('a release whose reply was lost', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is rejected once if there is no other one', async () => {
+  it('a release is rejected once if there is no other one', async () => {
     port.fault = () => ({ errorReply: 'NOPERM No permissions to access a key' })
     void retries.retryInBackground(RELEASE, take(30_000), 0, RELEASE)
     await clock.advance(5_000)
@@ -153,7 +156,7 @@ describe('a release whose reply was lost', () => {
     ['found nothing', undefined],
     ['got no reply', { lost: 'request', failsWith: 'Connection is closed' }],
   ] as const) {
-    it(`is not replaced by another one if it ${what} until the end`, async () => {
+    it(`a release is not replaced by another one if it ${what} until the end`, async () => {
       port.fault = () => fault
       let isReplaced = false
       void retries.retryInBackground(RELEASE, clock.now() + 10_000, 0, async () => {
@@ -165,21 +168,21 @@ describe('a release whose reply was lost', () => {
     })
   }
 
-  it('leaves the lock to its next holder', async () => {
+  it('a release leaves the lock to its next holder', async () => {
     take(60_000, 'other:1')
     void retries.retryInBackground(RELEASE, clock.now() + 10_000)
     await clock.advance(10_000)
     assert.deepEqual(port.redis.holders('a'), [{ holder: 'other:1', count: 1 }])
   })
 
-  it('does not keep the process alive between two tries', async () => {
+  it('a release does not keep the process alive between two tries', async () => {
     void retries.retryInBackground(RELEASE, clock.now() + 10_000, clock.now() + 4_000)
     await clock.advance(0)
-    assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
+    assert.deepEqual([clock.pending, clock.keepingAlive], [2, 0], 'the next try, and the time limit of commands')
     await clock.advance(10_000)
   })
 
-  it('is tried once more immediately when the client closes', async () => {
+  it('a release is tried once more immediately when the client closes', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
@@ -194,7 +197,7 @@ describe('a release whose reply was lost', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('does not hold up close() longer than its last try, even if Redis is silent', async () => {
+  it('a release holds up close() no longer than its last try, even if Redis is silent', async () => {
     port.fault = () => ({ lost: 'request' })
     void retries.retryInBackground(RELEASE, clock.now() + 30_000)
     await clock.advance(1_000)
@@ -206,7 +209,7 @@ describe('a release whose reply was lost', () => {
     assert.equal(port.count(), 2)
   })
 
-  it('is retried independently of any number of others', async () => {
+  it('a release is retried independently of any number of others', async () => {
     for (let n = 0; n < 1_000; n++) {
       port.redis.set(`lock:${n}`, 'me:1', 1, 30_000)
       void retries.retryInBackground(lockRelease(`lock:${n}`, 'me:1', 'channel', '0'), clock.now() + 30_000)
@@ -223,25 +226,30 @@ describe('a command that its caller waits for', () => {
   let clock: FakeClock
   let port: FakePort
   let retries: BackgroundRetries
+  let scripts: Scripts
   let failures: unknown[]
 
   beforeEach(() => {
     clock = new FakeClock()
     port = new FakePort(clock)
-    retries = new BackgroundRetries(clock, random, new Scripts(port, clock, COMMAND_TIMEOUT_MS))
+    scripts = new Scripts(port, clock, COMMAND_TIMEOUT_MS)
+    retries = new BackgroundRetries(clock, random, scripts)
     failures = []
     port.redis.set('a', 'me:1', 1, 60_000)
   })
 
-  afterEach(() => assert.equal(clock.pending, 0, 'no timer is left'))
+  afterEach(() => {
+    scripts.close()
+    assert.equal(clock.pending, 0, 'no timer is left')
+  })
 
   function run(forMs: number): Promise<number | null> {
-    const outcome = retries.retryUntilAnswered(RELEASE, forMs, (error) => failures.push(error))
+    const outcome = retries.retryUntilReply(RELEASE, forMs, (error) => failures.push(error))
     outcome.catch(() => {})
     return outcome
   }
 
-  it('is repeated until a reply arrives, and each failure is reported', async () => {
+  it('an awaited command is repeated until a reply arrives, and each failure is reported', async () => {
     port.once('lock/release', CLOSED)
     port.once('lock/release', { errorReply: 'LOADING Redis is loading the dataset in memory' })
     assert.equal(typeof (await clock.until(run(30_000))), 'number')
@@ -249,7 +257,7 @@ describe('a command that its caller waits for', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('rejects with the last error when its time is over', async () => {
+  it('an awaited command rejects with the last error when its time is over', async () => {
     port.fault = () => CLOSED
     const startedAt = clock.now()
     await assert.rejects(clock.until(run(5_000)), /Connection is closed/)
@@ -258,13 +266,13 @@ describe('a command that its caller waits for', () => {
     assert.equal(failures.length, port.count())
   })
 
-  it('is not repeated after an error that is final', async () => {
+  it('an awaited command is not repeated after an error that is final', async () => {
     port.fault = () => ({ errorReply: 'NOPERM No permissions to access a key' })
     await assert.rejects(clock.until(run(5_000)), /NOPERM/)
     assert.equal(port.count(), 1)
   })
 
-  it('is not tried again once the client closes, except for the last time if it waits for its next try', async () => {
+  it('an awaited command is not tried again once the client closes, except the last try that is due', async () => {
     port.fault = () => CLOSED
     const outcome = run(30_000)
     await clock.advance(200)
@@ -274,7 +282,7 @@ describe('a command that its caller waits for', () => {
     assert(port.count() <= before + 1, 'one last try')
   })
 
-  it('is not tried again if it fails after the client was closed', async () => {
+  it('an awaited command is not tried again if it fails after the client was closed', async () => {
     port.fault = () => ({ ...CLOSED, replyMs: 100 })
     const outcome = run(30_000)
     await clock.advance(50)

@@ -55,10 +55,11 @@ describe('a batch of calls', () => {
     assert.equal(scripts.isIdle, true, 'nothing is in flight')
     await scripts.idle()
     await turn()
+    scripts.close()
     assert.equal(clock.pending, 0, 'no timer is left')
   }
 
-  it('gives each caller its own reply', async () => {
+  it('a batch of calls gives each caller its own reply', async () => {
     reply = async () => [[], [null, 7, 8]]
     assert.deepEqual(reasons(await run(['a', 'b', 'c'])), [null, 7, 8])
     assert.deepEqual(names(), ['EVALSHA 3'])
@@ -73,7 +74,7 @@ describe('a batch of calls', () => {
     ['an array of something else', ['1', '2']],
     ['an array without the replies', [[]]],
   ] as const) {
-    it(`rejects with NoReplyError for every caller if the reply is ${title}`, async () => {
+    it(`a batch of calls rejects with NoReplyError for every caller if the reply is ${title}`, async () => {
       reply = async () => strange
       const outcomes = reasons(await run(['a', 'b', 'c']))
       assert.equal(outcomes.length, 3)
@@ -82,7 +83,7 @@ describe('a batch of calls', () => {
     })
   }
 
-  it('repeats a call that failed alone, so that its caller gets its own error or reply', async () => {
+  it('a batch of calls repeats a call that failed alone, so that its caller gets its own reply', async () => {
     reply = async (command) => {
       if (isBatch(command))
         return [
@@ -99,7 +100,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('repeats every call alone if all of them failed', async () => {
+  it('a batch of calls repeats every call alone if all of them failed', async () => {
     reply = async (command) => {
       if (isBatch(command))
         return [
@@ -115,7 +116,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('understands indexes as text or bigint, as some Redis clients return integers', async () => {
+  it('a batch of calls understands indexes as text or bigint, as some Redis clients return integers', async () => {
     reply = async (command) =>
       isBatch(command)
         ? [
@@ -133,7 +134,7 @@ describe('a batch of calls', () => {
     'ERR eval/evalsha command keys must be in same slot',
     'ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array',
   ]) {
-    it(`repeats every call alone after ${error.split(',')[0]}`, async () => {
+    it(`a batch of calls repeats every call alone after ${error.split(',')[0]}`, async () => {
       reply = async (command) => {
         if (isBatch(command) || command[3] === 'b') throw new ErrorReply(error)
         return null
@@ -146,7 +147,7 @@ describe('a batch of calls', () => {
     })
   }
 
-  it('combines no more calls after CROSSSLOT', async () => {
+  it('a batch of calls combines no more calls after CROSSSLOT', async () => {
     reply = async (command) => {
       if (isBatch(command)) throw new ErrorReply('CROSSSLOT Keys in request do not hash to the same slot')
       return null
@@ -158,7 +159,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('still combines calls after CROSSSLOT for a single key, which no combination has caused', async () => {
+  it('a batch of calls still combines after CROSSSLOT for a single key, which caused none', async () => {
     reply = async (command) => {
       if (!isBatch(command)) throw new ErrorReply('CROSSSLOT Keys in request do not hash to the same slot')
       return [[], [1, 2]]
@@ -169,7 +170,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('reports CROSSSLOT once, however many commands Redis refuses', async () => {
+  it('a batch of calls reports CROSSSLOT once, however many commands Redis refuses', async () => {
     reply = async (command) => {
       if (command[2] !== '1') throw new ErrorReply('CROSSSLOT Keys in request do not hash to the same slot')
       return 1
@@ -181,7 +182,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('is sent with its text after NOSCRIPT, once', async () => {
+  it('a batch of calls is sent with its text after NOSCRIPT, once', async () => {
     reply = async (command) => {
       if (command[0] === 'EVALSHA') throw new ErrorReply('NOSCRIPT No matching script')
       return [[], [1, 2]]
@@ -192,7 +193,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('rejects for every caller if Redis replies NOSCRIPT to the text, too', async () => {
+  it('a batch of calls rejects for every caller if Redis replies NOSCRIPT to the text, too', async () => {
     reply = async () => {
       throw new ErrorReply('NOSCRIPT No matching script')
     }
@@ -201,7 +202,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('rejects with the error of Redis for every caller after any other error reply', async () => {
+  it('a batch of calls rejects with the error of Redis for every caller after any other error reply', async () => {
     reply = async () => {
       throw new ErrorReply('LOADING Redis is loading the dataset in memory')
     }
@@ -210,7 +211,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('rejects with NoReplyError for every caller if the connection fails, or the Redis client throws', async () => {
+  it('a batch of calls rejects with NoReplyError for all if the connection fails or the client throws', async () => {
     reply = async () => {
       throw new Error('Connection is closed')
     }
@@ -222,7 +223,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('rejects with NoReplyError for every caller at its timeout, and ignores a later reply', async () => {
+  it('a batch of calls rejects with NoReplyError for all at its timeout, and ignores a later reply', async () => {
     let resolveReply: (reply: unknown) => void = () => {}
     reply = () => new Promise((resolve) => (resolveReply = resolve))
     const startedAt = clock.now()
@@ -234,7 +235,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('gives a call that is repeated alone the timeout of the batch again', async () => {
+  it('a batch of calls gives a call that is repeated alone the timeout of the batch again', async () => {
     reply = (command) => (isBatch(command) ? Promise.resolve([[0], [null, 7]]) : new Promise(() => {}))
     const [a, b] = reasons(await clock.until(run(['a', 'b'])))
     assert(a instanceof NoReplyError)
@@ -242,7 +243,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('has calls with the same timeout only', async () => {
+  it('a batch of calls has calls with the same timeout only', async () => {
     reply = () => new Promise(() => {})
     const startedAt = clock.now()
     const endedAfter = (name: string, timeoutMs?: number): Promise<number> =>
@@ -256,7 +257,7 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
-  it('has calls of one script only, and a call never overtakes another one on its key', async () => {
+  it('a batch of calls has calls of one script, and none overtakes another one on its key', async () => {
     reply = async (command) => (command[2] === '1' ? 1 : [[], [1, 1]])
     const calls = [
       take('a'),
@@ -275,7 +276,7 @@ describe('a batch of calls', () => {
 })
 
 describe('a variant of a script', () => {
-  it('is made once, and for a cluster only if the script publishes', () => {
+  it('a variant of a script is made once, and for a cluster only if the script publishes', () => {
     const { script: release } = lockRelease('', '', '', '')
     assert.equal(forCluster(ACQUIRE), ACQUIRE)
     assert.notEqual(forCluster(release).sha1, release.sha1)

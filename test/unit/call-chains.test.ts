@@ -5,65 +5,65 @@ import { getMultiLock, type Hold } from '../../src/index.js'
 import { around } from '../../src/locks/call-chain.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { currentScope, holdsAround, isInsideOf } from '../../src/locks/ownership.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 
-let bench: ClientBench
+let fixture: ClientFixture
 
 beforeEach(() => {
-  bench = new ClientBench({})
+  fixture = new ClientFixture({})
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 const contextOf = (hold: Hold): LeaseContext => hold.lease.context as LeaseContext
 const namesOf = (holds: readonly Hold[] = []): string[] => holds.map(({ lockName }) => lockName)
 
 describe('a call inside withLock()', () => {
-  it('re-enters its hold and no other lock, nor the lock of that name of another client', async () => {
-    await bench.lock.withLock(async (outer) => {
-      const other = await bench.client.getLock('b').lock()
+  it("a call inside withLock() re-enters its hold, and no other lock or other client's lock", async () => {
+    await fixture.lock.withLock(async (outer) => {
+      const other = await fixture.client.getLock('b').lock()
       assert.deepEqual([other.lockName, other.count], ['b', 1])
       await other.unlock()
-      assert.equal(await bench.other.getLock('a').tryLock(), null)
-      const again = await bench.lock.lock()
+      assert.equal(await fixture.other.getLock('a').tryLock(), null)
+      const again = await fixture.lock.lock()
       assert.deepEqual([again.holder, again.count], [outer.holder, 2])
       await again.unlock()
     })
   })
 
-  it('is inside every hold and scope around it', async () => {
-    await bench.lock.withLock(async (outer) => {
-      await bench.client.getLock('b').withLock(async (inner) => {
+  it('a call inside withLock() is inside every hold and scope around it', async () => {
+    await fixture.lock.withLock(async (outer) => {
+      await fixture.client.getLock('b').withLock(async (inner) => {
         assert.deepEqual(
           [outer, inner].map((hold) => isInsideOf(hold.members[0] as Hold)),
           [true, true],
         )
-        await bench.client.runInScope(async () => assert.equal(await bench.lock.getHoldCount(), 1))
+        await fixture.client.runInScope(async () => assert.equal(await fixture.lock.getHoldCount(), 1))
       })
     })
-    const hold = await bench.lock.lock()
-    await bench.client.getLock('b').withLock(() => assert.equal(isInsideOf(hold.members[0] as Hold), false))
+    const hold = await fixture.lock.lock()
+    await fixture.client.getLock('b').withLock(() => assert.equal(isInsideOf(hold.members[0] as Hold), false))
     await hold.unlock()
   })
 
-  it('finds the scope around it, which owns what it takes', async () => {
-    await bench.client.runInScope(async () => {
-      const first = await bench.lock.lock()
-      await bench.client.getLock('b').withLock(async () => {
-        const second = await bench.client.getLock('c').lock()
+  it('a call inside withLock() finds the scope around it, which owns what it takes', async () => {
+    await fixture.client.runInScope(async () => {
+      const first = await fixture.lock.lock()
+      await fixture.client.getLock('b').withLock(async () => {
+        const second = await fixture.client.getLock('c').lock()
         assert.equal(second.ownerId, first.ownerId)
-        await bench.client.getLock('c').unlock()
+        await fixture.client.getLock('c').unlock()
       })
-      await bench.lock.unlock()
+      await fixture.lock.unlock()
     })
   })
 
-  it('re-enters what a scope around it still holds, although the scope has released another lock', async () => {
-    const [b, c] = [bench.client.getLock('b'), bench.client.getLock('c')]
-    await bench.client.runInScope(async () => {
-      const [ended, held] = [await bench.lock.lock(), await b.lock()]
+  it('a call inside withLock() re-enters what a scope around it still holds after another release', async () => {
+    const [b, c] = [fixture.client.getLock('b'), fixture.client.getLock('c')]
+    await fixture.client.runInScope(async () => {
+      const [ended, held] = [await fixture.lock.lock(), await b.lock()]
       await ended.unlock()
-      await bench.client.runInScope(async () => {
+      await fixture.client.runInScope(async () => {
         await c.withLock(async () => {
           const again = await b.tryLock()
           assert.deepEqual([again?.holder, again?.count], [held.holder, 2])
@@ -74,51 +74,51 @@ describe('a call inside withLock()', () => {
     })
   })
 
-  it('of another client has no owner of this one, unless it is inside a scope or a hold of this one, too', async () => {
-    const lock = bench.other.getLock('a')
+  it('a call in withLock() of another client has no owner of this one, unless in its scope or hold', async () => {
+    const lock = fixture.other.getLock('a')
     const needsOwner = { code: 'LOCK_NOT_HELD', message: /needs a current owner/ }
-    await lock.withLock(async () => await assert.rejects(bench.lock.getHoldCount(), needsOwner))
-    await bench.other.runInScope(async () => await assert.rejects(bench.lock.getHoldCount(), needsOwner))
-    await bench.client.runInScope(async () => {
-      await lock.withLock(async () => assert.equal(await bench.lock.getHoldCount(), 0))
-      await bench.other.runInScope(async () => {
-        const hold = await bench.lock.lock()
-        assert.equal(await bench.lock.getHoldCount(), 1)
+    await lock.withLock(async () => await assert.rejects(fixture.lock.getHoldCount(), needsOwner))
+    await fixture.other.runInScope(async () => await assert.rejects(fixture.lock.getHoldCount(), needsOwner))
+    await fixture.client.runInScope(async () => {
+      await lock.withLock(async () => assert.equal(await fixture.lock.getHoldCount(), 0))
+      await fixture.other.runInScope(async () => {
+        const hold = await fixture.lock.lock()
+        assert.equal(await fixture.lock.getHoldCount(), 1)
         assert.equal(currentScope(contextOf(hold))?.holds.at(-1), hold.members[0])
-        await bench.lock.unlock()
+        await fixture.lock.unlock()
       })
     })
-    await getMultiLock(bench.lock, bench.other.getLock('b')).withLock(async () => {
-      assert.equal(await bench.lock.getHoldCount(), 1)
-      assert.equal(await bench.other.getLock('b').getHoldCount(), 1)
+    await getMultiLock(fixture.lock, fixture.other.getLock('b')).withLock(async () => {
+      assert.equal(await fixture.lock.getHoldCount(), 1)
+      assert.equal(await fixture.other.getLock('b').getHoldCount(), 1)
     })
   })
 })
 
 describe('a scope', () => {
-  it('continues with one new owner for all its locks after a loss', async () => {
-    await bench.client.runInScope(async () => {
-      const lost = await bench.lock.lock({ leaseTimeMs: 1_000 })
-      await bench.clock.advance(1_001)
-      const holds = [await bench.lock.lock(), await bench.client.getLock('b').lock()]
+  it('a scope continues with one new owner for all its locks after a loss', async () => {
+    await fixture.client.runInScope(async () => {
+      const lost = await fixture.lock.lock({ leaseTimeMs: 1_000 })
+      await fixture.clock.advance(1_001)
+      const holds = [await fixture.lock.lock(), await fixture.client.getLock('b').lock()]
       for (const { ownerId } of holds) assert.equal(ownerId, (holds[0] as Hold).ownerId)
       assert.notEqual(holds[0]?.ownerId, lost.ownerId)
       for (const hold of holds) await hold.unlock()
     })
   })
 
-  it('knows what it holds, and forgets what it has released', async () => {
-    await bench.client.runInScope(async () => {
-      const [a, b, c] = [await bench.lock.lock(), await bench.client.getLock('b').lock(), await take('c')]
+  it('a scope knows what it holds, and forgets what it has released', async () => {
+    await fixture.client.runInScope(async () => {
+      const [a, b, c] = [await fixture.lock.lock(), await fixture.client.getLock('b').lock(), await take('c')]
       await a.unlock()
       await b.unlock()
       assert.deepEqual(namesOf(holdsAround(contextOf(c))), ['c'])
       const d = await take('d')
       assert.deepEqual(namesOf(currentScope(contextOf(d))?.holds), ['c', 'd'])
-      for (const name of ['c', 'd']) await bench.client.getLock(name).unlock()
+      for (const name of ['c', 'd']) await fixture.client.getLock(name).unlock()
     })
     async function take(name: string): Promise<Hold> {
-      return await bench.client.getLock(name).lock()
+      return await fixture.client.getLock(name).lock()
     }
   })
 })
@@ -131,41 +131,41 @@ describe('a loop that starts its next round inside the previous one', () => {
     depths = []
   })
 
-  it('is inside of its own round only, if each takes a lock and the previous one has released it', async () => {
+  it('a round inside the previous one is inside its own only, once the previous has released its lock', async () => {
     const round = async (left: number): Promise<void> => {
       let next: Promise<void> | undefined
-      await bench.lock.withLock(() => {
+      await fixture.lock.withLock(() => {
         depths.push(around().length)
-        if (left > 0) next = bench.pause(1).then(() => round(left - 1))
+        if (left > 0) next = fixture.pause(1).then(() => round(left - 1))
       })
       await next
     }
-    await bench.clock.until(round(4))
+    await fixture.clock.until(round(4))
     assert.deepEqual(depths, [1, 1, 1, 1, 1])
   })
 
-  it('is inside of the innermost scope of each client only, if the rounds are scopes', async () => {
-    const clients = [bench.client, bench.other]
+  it('a round of nested scopes is inside the innermost scope of each client only', async () => {
+    const clients = [fixture.client, fixture.other]
     const round = async (left: number, of: typeof clients): Promise<void> => {
       await of[left % of.length]?.runInScope(async () => {
         depths.push(around().length)
         if (left > 0) await round(left - 1, of)
       })
     }
-    await round(4, [bench.client])
+    await round(4, [fixture.client])
     assert.deepEqual(depths, [1, 1, 1, 1, 1])
     depths = []
     await round(4, clients)
     assert.deepEqual(depths, [1, 2, 2, 2, 2])
   })
 
-  it('leaves an outer scope when what that scope held is released', async () => {
-    await bench.client.runInScope(async () => {
-      const hold = await bench.lock.lock()
-      await bench.client.runInScope(async () => {
-        await bench.client.getLock('b').withLock(() => depths.push(around().length))
+  it('a loop of nested rounds leaves an outer scope when what that scope held is released', async () => {
+    await fixture.client.runInScope(async () => {
+      const hold = await fixture.lock.lock()
+      await fixture.client.runInScope(async () => {
+        await fixture.client.getLock('b').withLock(() => depths.push(around().length))
         await hold.unlock()
-        await bench.client.getLock('b').withLock(() => depths.push(around().length))
+        await fixture.client.getLock('b').withLock(() => depths.push(around().length))
       })
     })
     assert.deepEqual(depths, [3, 2])
@@ -173,8 +173,8 @@ describe('a loop that starts its next round inside the previous one', () => {
 })
 
 describe('a client with implicitReentry: false', () => {
-  it('re-enters by `within` only, has no current owner, and sees no self-deadlock', async () => {
-    const { client } = bench.connect({ implicitReentry: false })
+  it('a client with implicitReentry: false re-enters by `within` only, and sees no self-deadlock', async () => {
+    const { client } = fixture.connect({ implicitReentry: false })
     const lock = client.getLock('a')
     await lock.withLock(async (hold) => {
       assert.equal(await lock.tryLock(), null)

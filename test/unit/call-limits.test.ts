@@ -52,7 +52,7 @@ describe('calls of one turn of the event loop', () => {
     return sent.map(([, , count, ...words]) => words.slice(0, Number(count)).join())
   }
 
-  it('go by 32 in one command', async () => {
+  it('calls of one turn go by 32 in one command', async () => {
     const names = Array.from({ length: 70 }, (_, n) => `lock:${n}`)
     const expected = [names.slice(0, 32), names.slice(32, 64), names.slice(64)].map((some) => some.join())
     assert.deepEqual(await keysOf(names.map((name) => take(name))), expected)
@@ -62,7 +62,7 @@ describe('calls of one turn of the event loop', () => {
     ['names', (length: number) => take('n'.repeat(length - 4), 'me:1')],
     ['arguments', (length: number) => take('name', 'a'.repeat(length - 4))],
   ] as const) {
-    it(`with long ${what} fill a command sooner`, async () => {
+    it(`calls of one turn with long ${what} fill a command sooner`, async () => {
       const half = of(MAX_LENGTH / 2)
       assert.equal((await keysOf([half, half])).length, 1)
       sent = []
@@ -72,7 +72,7 @@ describe('calls of one turn of the event loop', () => {
     })
   }
 
-  it('that read much go by 4', async () => {
+  it('calls of one turn that read much go by 4', async () => {
     const names = Array.from({ length: 6 }, (_, n) => `lock:${n}`)
     const calls = names.map((name) => fleetRead(name, 'q', 't', 'k', 'l', 'g', 'p'))
     assert.deepEqual(
@@ -81,7 +81,7 @@ describe('calls of one turn of the event loop', () => {
     )
   })
 
-  it('that are unfinished go on alone, until they are done', async () => {
+  it('calls of one turn that are unfinished go on alone, until they are done', async () => {
     const replies: unknown[] = [[[], [1, 'unfinished', 3]], 'unfinished', 'unfinished', 2]
     const scripts = connect({
       send: async (command) => {
@@ -98,19 +98,19 @@ describe('calls of one turn of the event loop', () => {
     assert.equal(scripts.isIdle, true)
   })
 
-  it('send the arguments that they share once', async () => {
+  it('calls of one turn send the arguments that they share once', async () => {
     await keysOf([take('a', 'me:1'), take('b', 'me:2')])
     assert.deepEqual(sent[0]?.slice(3), ['a', 'b', '1', '10', '30000', 'me:1', 'me:2', '0', '3000'])
   })
 
-  it('stay in their order if they have any key in common', async () => {
+  it('calls of one turn stay in their order if they have any key in common', async () => {
     assert.deepEqual(await keysOf([take('c'), release('x'), release('a'), take('a')]), ['c', 'x,a', 'a'])
     sent = []
     const renew = lockRenew(['x', 'a'], ['me:1', 1, 'me:1', 1])
     assert.deepEqual(await keysOf([take('c'), renew, take('a')]), ['c', 'x,a', 'a'])
   })
 
-  it('go alone in a cluster, at once, and publish there in both ways', async () => {
+  it('calls of one turn go alone in a cluster, at once, and publish there in both ways', async () => {
     const scripts = connect({ isCluster: true })
     let sentAt: number | undefined
     void scripts.run(take('a'), TIMEOUT_MS, (at) => (sentAt = at))
@@ -130,7 +130,7 @@ describe('a batch', () => {
   })
   const batchOf = (first: ScriptCall) => new Batch({ call: first, resolve: () => {}, reject: () => {} }, TIMEOUT_MS)
 
-  it('takes calls of its script, with its time limit, and with as many keys and arguments each', () => {
+  it('a batch takes calls of its script, its time limit and its number of keys and arguments', () => {
     const batch = batchOf(call(1, 2))
     assert.equal(batch.fits(call(1, 2), TIMEOUT_MS), true)
     assert.equal(batch.fits(call(1, 2, RELEASE), TIMEOUT_MS), false, 'another script')
@@ -139,7 +139,7 @@ describe('a batch', () => {
     assert.equal(batch.fits(call(1, 2), TIMEOUT_MS + 1), false, 'another time limit')
   })
 
-  it('takes no calls of many keys and arguments, which are batches themselves', () => {
+  it('a batch takes no calls of many keys and arguments, which are batches themselves', () => {
     assert.equal(batchOf(call(4, 8)).fits(call(4, 8), TIMEOUT_MS), true)
     assert.equal(batchOf(call(4, 9)).fits(call(4, 9), TIMEOUT_MS), false)
     assert.equal(batchOf(call(9, 4)).fits(call(9, 4), TIMEOUT_MS), false)
@@ -153,12 +153,12 @@ describe('calls that are split into batches', () => {
       maxCalls,
     ).map((batch) => batch.map(({ call }) => call.keys.join()))
 
-  it('stay in their order, with as many in each as are allowed', () => {
+  it('calls split into batches stay in their order, with as many in each as are allowed', () => {
     assert.deepEqual(split([], 2), [])
     assert.deepEqual(split(['a', 'b', 'c', 'd', 'e'], 2), [['a', 'b'], ['c', 'd'], ['e']])
   })
 
-  it('are fewer in each if their keys are long', () => {
+  it('calls split into batches are fewer in each if their keys are long', () => {
     const [half, more] = ['h'.repeat(MAX_LENGTH / 2), 'm'.repeat(MAX_LENGTH / 2 + 1)]
     assert.deepEqual(split([half, half, half], 9), [[half, half], [half]])
     assert.deepEqual(split([more, half, half], 9), [[more], [half, half]])
@@ -201,7 +201,7 @@ describe('calls that request a lease', () => {
     [LEASE_MS, LEASE_MS / 4],
     [10, 32],
   ] as const) {
-    it(`may be ${most} in flight if their leases last ${leaseMs} ms`, () => {
+    it(`calls that request a lease may be ${most} in flight if their leases last ${leaseMs} ms`, () => {
       send(most - 1)
       assert.equal(admission.hasRoom(leaseMs), true)
       send(1)
@@ -211,7 +211,7 @@ describe('calls that request a lease', () => {
     })
   }
 
-  it('are admitted in their order, one for each reply, and none overtakes those that are held back', async () => {
+  it('calls that request a lease are admitted in order, one per reply, and none overtakes held ones', async () => {
     send(LEASE_MS / 4)
     ask(['a', 'b', 'c'])
     assert.equal(admission.hasRoom(30 * LEASE_MS), false)
@@ -226,7 +226,7 @@ describe('calls that request a lease', () => {
     assert.equal(admission.inFlight, LEASE_MS / 4 - 1)
   })
 
-  it('are held back while any renewals are sent', async () => {
+  it('calls that request a lease are held back while any renewals are sent', async () => {
     const resume = [admission.holdBack(), admission.holdBack()]
     assert.equal(admission.hasRoom(LEASE_MS), false)
     ask(['a', 'b'])
@@ -242,7 +242,7 @@ describe('calls that request a lease', () => {
     [LEASE_MS, LEASE_MS / 8],
     [30_000, 250],
   ] as const) {
-    it(`with leases of ${leaseMs} ms are sent after ${stallMs} ms without a reply, whoever else asks meanwhile`, async () => {
+    it(`calls with leases of ${leaseMs} ms are sent after ${stallMs} ms without a reply, whoever asks`, async () => {
       send(leaseMs / 4)
       ask(['a'], leaseMs)
       await clock.advance(stallMs - 1)
@@ -254,7 +254,7 @@ describe('calls that request a lease', () => {
     })
   }
 
-  it('are held back as long as replies arrive, and until none has arrived for a while', async () => {
+  it('calls that request a lease are held back as long as replies arrive, and for a while after', async () => {
     send(LEASE_MS / 4 + 2)
     ask(['a', 'b'])
     await clock.advance(100)
@@ -269,7 +269,7 @@ describe('calls that request a lease', () => {
     assert.equal(await soFar(), 'a,b')
   })
 
-  it('are sent in portions of what may be in flight while there are no replies', async () => {
+  it('calls that request a lease go in portions of what may be in flight while there are no replies', async () => {
     send(32)
     ask(
       Array.from({ length: 70 }, (_, n) => `lock:${n}`),
@@ -282,7 +282,7 @@ describe('calls that request a lease', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('leave no timer behind if replies are read after the event loop was blocked', async () => {
+  it('calls that request a lease leave no timer if replies are read after a blocked event loop', async () => {
     const busy = new BusyClock()
     admission = new Admission(busy)
     send(LEASE_MS / 4)

@@ -46,7 +46,7 @@ afterEach(async () => {
 })
 
 describe('new Client()', () => {
-  it('says that clients come from connect()', () => {
+  it('new Client() says that clients come from connect()', () => {
     for (const given of [undefined, null, {}, 'redis://127.0.0.1']) {
       assert.throws(() => new Client(given as never), {
         code: 'LOCK_CONFIG',
@@ -58,7 +58,7 @@ describe('new Client()', () => {
 })
 
 describe('client.withLock()', () => {
-  it('with one name takes the options of that lock, and with several holds all of them', async () => {
+  it("client.withLock() of one name takes that lock's options, and of several holds all of them", async () => {
     await clock.until(client.withLock('a', { atLeastMs: 1_000 }, () => assert.deepEqual(port.redis.keys, ['a'])))
     assert.deepEqual(port.redis.keys, ['a'])
     await clock.advance(2_000)
@@ -78,7 +78,7 @@ describe('a name mapper that cannot unmap a name', () => {
     ],
     ['because it returns nothing', (name: string) => (name.includes('bad') ? undefined : name.slice(2)) as string],
   ] as const) {
-    it(`stops nothing, ${what}: messages have the name, and lists the key`, async () => {
+    it(`a name mapper that cannot unmap stops nothing, ${what}: messages have the name, lists the key`, async () => {
       const channels = ['holdfast:request:start', 'holdfast:hold:end', 'holdfast:renew']
       const ignore = (): void => {}
       for (const channel of channels) subscribe(channel, ignore)
@@ -105,7 +105,7 @@ describe('a name mapper that cannot unmap a name', () => {
 })
 
 describe('the warnings of a client', () => {
-  it('contain those of its connection, which wait for a listener but do not keep the process alive', async () => {
+  it("a client's warnings contain those of its connection, without keeping the process alive", async () => {
     client.removeAllListeners('warning')
     const warning = new Error('slow')
     port.events?.warning?.(warning)
@@ -115,7 +115,7 @@ describe('the warnings of a client', () => {
     assert.deepEqual(await emitted, [warning])
   })
 
-  it('contain a renewal that Redis refuses, once for all renewals', async () => {
+  it('the warnings of a client contain a renewal that Redis refuses, once for all renewals', async () => {
     const hold = await clock.until(client.getLock('a').lock())
     port.fault = ({ name }) =>
       name === 'lock/renew' ? { errorReply: 'NOPERM no permission to run EVALSHA' } : undefined
@@ -124,13 +124,13 @@ describe('the warnings of a client', () => {
     await hold.unlock()
   })
 
-  it('contain keys that Redis refuses because they are of different slots', async () => {
+  it('the warnings of a client contain keys that Redis refuses because they are of different slots', async () => {
     port.fault = ({ keys }) => (keys.length > 1 ? { errorReply: 'CROSSSLOT Keys in request do not hash' } : undefined)
     await assert.rejects(clock.until(client.getFairLock('a').tryLock()), /CROSSSLOT/)
     assert.deepEqual(warnings, ['CROSSSLOT_REFUSED'])
   })
 
-  it('contain replicas that Redis does not let it ask for', async () => {
+  it('the warnings of a client contain replicas that Redis does not let it ask for', async () => {
     const acknowledge = async (): Promise<never> => {
       throw new ReplyError('NOPERM no permission to run WAIT')
     }
@@ -139,7 +139,7 @@ describe('the warnings of a client', () => {
     assert.deepEqual(warnings, ['WAIT_REFUSED'])
   })
 
-  it('contain what onRelease threw each time, whatever its code is', async () => {
+  it('the warnings of a client contain what onRelease threw each time, whatever its code is', async () => {
     for (const error of [new DOMException('too late', 'TimeoutError'), Object.assign(new Error(), { code: 'OWN' })]) {
       for (const _ of [1, 2]) {
         const onRelease = (): never => {
@@ -151,7 +151,7 @@ describe('the warnings of a client', () => {
     assert.deepEqual(warnings, [23, 23, 'OWN', 'OWN'])
   })
 
-  it('reach every listener, also after one that throws, and one that listens once hears one', async () => {
+  it('the warnings of a client reach every listener, also after one that throws or listens once', async () => {
     const ofProcess: string[] = []
     const onWarning = ({ message }: Error): void => void ofProcess.push(message)
     process.on('warning', onWarning)
@@ -170,7 +170,7 @@ describe('the warnings of a client', () => {
     assert.deepEqual(ofProcess, ['a bug of the user'])
   })
 
-  it('are no process warnings as well if a listener throws', async () => {
+  it('the warnings of a client are no process warnings as well if a listener throws', async () => {
     const ofProcess: string[] = []
     const onWarning = ({ message }: Error): void => void ofProcess.push(message)
     process.on('warning', onWarning)
@@ -188,7 +188,7 @@ describe('the warnings of a client', () => {
 })
 
 describe('the connections of a client', () => {
-  it('that were lost and are back have its holds checked', async () => {
+  it('connections that were lost and are back have the client check its holds', async () => {
     const hold = await clock.until(client.getLock('a').lock())
     port.redis.delete('a')
     port.reconnect()
@@ -196,7 +196,7 @@ describe('the connections of a client', () => {
     assert.equal(hold.isLive, false)
   })
 
-  it('that a subscription was lost with, or is back on, have its waiters try again', async () => {
+  it("connections that lost a subscription, or have it back, make the client's waiters try again", async () => {
     const other = fakeClient(clock, new FakePort(clock, port.redis))
     const foreign = await clock.until(other.getFencedLock('a').lock())
     const waiting = client.getFencedLock('a').lock()
@@ -217,7 +217,7 @@ describe('the connections of a client', () => {
     await clock.until(other.close())
   })
 
-  it('to a cluster can have no lock whose keys are in several slots', async () => {
+  it('connections to a cluster allow no lock whose keys are in several slots', async () => {
     open({}, { isCluster: true })
     for (const name of ['a{', 'a{}b', '{}']) {
       assert.notEqual(lockChannel(name), name)
@@ -242,7 +242,7 @@ describe('the watchdog thread of a client', () => {
   const terms = { connection: 'redis://127.0.0.1', maxBlockMs: 60_000 }
   const fileOf = (source: string): string => `data:text/javascript,${encodeURIComponent(source)}`
 
-  it('renews as the client does, and its warnings are those of the client', async () => {
+  it('the watchdog thread renews as the client does, and its warnings are those of the client', async () => {
     const options = { lockWatchdogTimeoutMs: 6_000, lockWatchdogBatchSize: 7, commandTimeoutMs: 800 }
     client = new Client(port, options, { clock: threadClock })
     const seen: (Error & { code?: string })[] = []
@@ -263,7 +263,7 @@ describe('the watchdog thread of a client', () => {
     await client.close()
   })
 
-  it('that cannot be started closes the client', async () => {
+  it('a watchdog thread that cannot be started closes the client', async () => {
     let isSettled = false
     const failing = assert.rejects(client.protect({ ...terms, file: fileOf('throw new Error("broken")') }), {
       code: 'LOCK_CONFIG',
@@ -280,7 +280,7 @@ describe('the watchdog thread of a client', () => {
 })
 
 describe('the end of a client', () => {
-  it('is that of its `await using` block', async () => {
+  it('the end of a client is that of its `await using` block', async () => {
     const opened = new OpenPort(clock)
     {
       await using other = new Client(opened)
@@ -290,7 +290,7 @@ describe('the end of a client', () => {
     assert.equal(opened.isClosed, true)
   })
 
-  it('comes with the release of its last hold; locks can be inspected and permits returned until then', async () => {
+  it('the end of a client comes with its last release; until then locks can be inspected', async () => {
     const closed = { code: 'LOCK_CLIENT_CLOSED' }
     const [lock, semaphore] = [client.getLock('a'), client.getSemaphore('b')]
     const hold = await clock.until(lock.lock())
@@ -307,7 +307,7 @@ describe('the end of a client', () => {
     await closing
   })
 
-  it('on a signal is the reason in later errors, and a warning says that another handler may end the process', async () => {
+  it('the end of a client on a signal is in later errors, and a warning names other handlers', async () => {
     const other = (): void => {}
     process.on('SIGTERM', other) // else the signal would end this process
     try {
@@ -320,5 +320,15 @@ describe('the end of a client', () => {
     } finally {
       process.off('SIGTERM', other)
     }
+  })
+
+  it('the end of a client takes its signal handlers back', async () => {
+    const before = process.listenerCount('SIGTERM')
+    client.closeOnSignals()
+    assert.equal(process.listenerCount('SIGTERM'), before + 1)
+    const closing = client.close()
+    while (!port.isClosed) await clock.advance(1)
+    await closing
+    assert.equal(process.listenerCount('SIGTERM'), before)
   })
 })

@@ -51,7 +51,7 @@ class Machine implements TimeSources {
 }
 
 describe('now()', () => {
-  it('advances with the monotonic clock', () => {
+  it('now() advances with the monotonic clock', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -63,7 +63,7 @@ describe('now()', () => {
     ['an hour ahead', HOUR_MS],
     ['an hour back', -HOUR_MS],
   ] as const) {
-    it(`ignores that the wall clock is set ${title}`, () => {
+    it(`now() ignores that the wall clock is set ${title}`, () => {
       const machine = new Machine()
       const clock = new SystemClock(machine)
       const start = clock.now()
@@ -74,7 +74,7 @@ describe('now()', () => {
     })
   }
 
-  it('reads the time since boot only when the wall clock has jumped by more than half a second', () => {
+  it('now() reads the time since boot only when the wall clock has jumped by more than half a second', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     for (let second = 0; second < 10; second++) {
@@ -90,7 +90,7 @@ describe('now()', () => {
     assert.equal(machine.bootReads, 2)
   })
 
-  it('ignores that the time since boot is not precise', () => {
+  it('now() ignores that the time since boot is not precise', () => {
     for (const byMs of [-10, 250]) {
       const machine = new Machine()
       const clock = new SystemClock(machine)
@@ -101,7 +101,7 @@ describe('now()', () => {
     }
   })
 
-  it('counts a suspension of little more than half a second', () => {
+  it('now() counts a suspension of little more than half a second', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -109,7 +109,7 @@ describe('now()', () => {
     assert.equal(clock.now() - start, 501)
   })
 
-  it('counts the time for which the machine was suspended, once', () => {
+  it('now() counts the time for which the machine was suspended, once', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -122,7 +122,7 @@ describe('now()', () => {
     assert.equal(clock.now() - start, HOUR_MS + MINUTE_MS + 2_000)
   })
 
-  it('counts a suspension that ended with the wall clock set', () => {
+  it('now() counts a suspension that ended with the wall clock set', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -133,7 +133,7 @@ describe('now()', () => {
     assert.equal(clock.now() - start, MINUTE_MS)
   })
 
-  it('counts many short suspensions that were not observed one by one', () => {
+  it('now() counts many short suspensions that were not observed one by one', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -145,7 +145,7 @@ describe('now()', () => {
     assert(slept > 9_000 && slept <= 10_000, `${slept} ms of 10,000`)
   })
 
-  it('never goes back, whatever the wall clock and the time since boot do', () => {
+  it('now() never goes back, whatever the wall clock and the time since boot do', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     let last = clock.now()
@@ -161,11 +161,11 @@ describe('now()', () => {
     }
   })
 
-  it('has the time since boot in ms', () => {
+  it('now() has the time since boot in ms', () => {
     assert(Math.abs(SYSTEM.sinceBoot() - 1_000 * uptime()) < 10_000)
   })
 
-  it('reads the real clocks of the machine', () => {
+  it('now() reads the real clocks of the machine', () => {
     const clock = new SystemClock()
     const [before, now, after] = [performance.now(), clock.now(), performance.now()]
     assert(before <= now && now <= after)
@@ -207,7 +207,7 @@ function takeTimers(): { readonly clock: SystemClock; readonly timers: Timeout[]
 }
 
 describe('after()', () => {
-  it('fires once, after the delay', () => {
+  it('after() fires once, after the delay', () => {
     const { clock, timers, fireNext } = takeTimers()
     let fired = 0
     clock.after(250, () => fired++)
@@ -217,7 +217,7 @@ describe('after()', () => {
     assert.equal(timers.length, 1)
   })
 
-  it('rounds up, so that it never fires early, and fires now for a time in the past', () => {
+  it('after() rounds up, so it never fires early, and fires now for a time in the past', () => {
     const { clock, timers } = takeTimers()
     for (const delayMs of [0.2, 10.01, 0, -5]) clock.after(delayMs, () => {})
     assert.deepEqual(
@@ -226,7 +226,7 @@ describe('after()', () => {
     )
   })
 
-  it('fires on time for delays longer than setTimeout accepts', () => {
+  it('after() fires on time for delays longer than setTimeout accepts', () => {
     const delayMs = 100 * 24 * HOUR_MS
     const { clock, fireNext } = takeTimers()
     let fired = false
@@ -239,13 +239,13 @@ describe('after()', () => {
     assert.equal(passedMs, delayMs)
   })
 
-  it('never fires for an infinite delay', () => {
+  it('after() never fires for an infinite delay', () => {
     const { clock, fireNext } = takeTimers()
     clock.after(Number.POSITIVE_INFINITY, () => assert.fail('fired'))
     for (let times = 0; times < 100; times++) assert.equal(fireNext(), LONGEST_MS)
   })
 
-  it('can be cancelled, before and after the first of several timers has fired', () => {
+  it('after() can be cancelled, before and after the first of several timers has fired', () => {
     const { clock, timers, fireNext } = takeTimers()
     const action = (): void => assert.fail('it was cancelled')
     const cancel = clock.after(3 * LONGEST_MS, action)
@@ -260,7 +260,7 @@ describe('after()', () => {
     )
   })
 
-  it('keeps the process alive unless unreferenced, also with the second of several timers', () => {
+  it('after() keeps the process alive unless unreferenced, also with the second of several timers', () => {
     const { clock, timers, fireNext } = takeTimers()
     clock.after(2 * LONGEST_MS, () => {}, false)
     fireNext()
@@ -272,7 +272,7 @@ describe('after()', () => {
   })
 
   for (const [name, clock] of CLOCKS) {
-    it(`of ${name} works with the timers of Node`, () => {
+    it(`after() of ${name} works with the timers of Node`, () => {
       const before = timersLeft()
       const cancel = clock.after(HOUR_MS, () => {})
       assert.equal(timersLeft(before), 1)
@@ -287,7 +287,7 @@ describe('after()', () => {
 
 describe('afterPoll()', () => {
   for (const [name, clock] of CLOCKS) {
-    it(`of ${name} waits until what has arrived on the sockets was read`, async () => {
+    it(`afterPoll() of ${name} waits until what has arrived on the sockets was read`, async () => {
       const server = createServer().listen(0, '127.0.0.1')
       await once(server, 'listening')
       const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
@@ -305,7 +305,7 @@ describe('afterPoll()', () => {
 })
 
 describe('the clock of the threads', () => {
-  it('has the monotonic time of the process in ms', () => {
+  it('the clock of the threads has the monotonic time of the process in ms', () => {
     const hrtimeMs = (): number => Number(process.hrtime.bigint() / 1_000n) / 1_000
     const [before, now, after] = [hrtimeMs(), threadClock.now(), hrtimeMs()]
     assert(before <= now && now <= after)

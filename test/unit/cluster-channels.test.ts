@@ -4,7 +4,7 @@ import { ClusterChannels } from '../../src/adapters/cluster-channels.js'
 import { turn } from '../../src/testing/virtual-clock.js'
 
 describe('ClusterChannels', () => {
-  it('leave nothing at a server that no longer owns the slot: the plain channel is left, and its connection ended', async () => {
+  it('ClusterChannels leave a server that no longer owns the slot, and end the connection', async () => {
     const calls: string[] = []
     let owner = 'a:1'
     const channels = new ClusterChannels({

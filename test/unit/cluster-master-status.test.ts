@@ -18,7 +18,7 @@ const SHARDS = [
 ]
 
 describe('the master of a slot', () => {
-  it('is asked about at the others, which its ids tell, not its addresses', async () => {
+  it('the master of a slot is asked about at the others, which its ids tell, not its addresses', async () => {
     const given: number[][] = []
     const other: SendToServer = async () => SHARDS
     const status = await clusterMasterStatus(
@@ -33,7 +33,7 @@ describe('the master of a slot', () => {
     assert.deepEqual(status, { refusal: undefined, replicas: 0, isConfirmed: true })
   })
 
-  it('has been replaced if another one names a server with another id at its address', async () => {
+  it('the master of a slot is replaced if another names a server with another id at its address', async () => {
     const successor = SHARDS.map(([from, to, node]) => [
       from,
       to,

@@ -3,8 +3,8 @@ import { describe, it } from 'node:test'
 import { DenseSet, NameMap } from '../../src/util/collections.js'
 
 describe('DenseSet', () => {
-  it('contains the same items as a Set after any sequence of additions and deletions', () => {
-    const dense = new DenseSet<{ n: number }>()
+  it('DenseSet contains the same items as a Set after any sequence of additions and deletions', () => {
+    const dense = new DenseSet<{ n: number }>('place')
     const set = new Set<{ n: number }>()
     const items = Array.from({ length: 20 }, (_, n) => ({ n }))
     for (let step = 0; step < 2_000; step++) {
@@ -24,9 +24,9 @@ describe('DenseSet', () => {
     assert.deepEqual([dense.size, [...dense]], [0, []])
   })
 
-  it('reports each deletion once, and may be changed during iteration', () => {
+  it('DenseSet reports each deletion once, and may be changed during iteration', () => {
     let deleted = 0
-    const dense = new DenseSet<object>(() => deleted++)
+    const dense = new DenseSet<object>('place', () => deleted++)
     const items = [{}, {}, {}]
     for (const item of items) dense.add(item)
     const seen: object[] = []
@@ -37,8 +37,8 @@ describe('DenseSet', () => {
     assert.deepEqual([seen.length, deleted, dense.size], [3, 3, 0])
   })
 
-  it('may share items with another DenseSet', () => {
-    const [one, other] = [new DenseSet<object>(), new DenseSet<object>()]
+  it('DenseSet may share items with another DenseSet', () => {
+    const [one, other] = [new DenseSet<object>('one'), new DenseSet<object>('other')]
     const [a, b] = [{}, {}]
     one.add(a)
     for (const item of [b, a]) other.add(item)
@@ -48,7 +48,7 @@ describe('DenseSet', () => {
 })
 
 describe('NameMap', () => {
-  it('accepts names of all kinds, and finds only those that were set', () => {
+  it('NameMap accepts names of all kinds, and finds only those that were set', () => {
     const map = new NameMap<number>()
     const names = ['a', '7', '', '__proto__', 'constructor', Symbol('a'), Symbol('a')]
     assert(names.every((name) => map.get(name) === undefined))

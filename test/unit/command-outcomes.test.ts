@@ -39,6 +39,7 @@ afterEach(async () => {
   await turn()
   clock.poll()
   assert.equal(scripts.isIdle, true, 'nothing is in flight')
+  scripts.close()
   assert.equal(clock.pending, 0, 'no timer is left')
 })
 
@@ -61,7 +62,7 @@ async function timeOut(): Promise<void> {
 }
 
 describe('a command whose reply arrived while the event loop was busy beyond the time limit', () => {
-  it('resolves to that reply', async () => {
+  it('a command whose reply arrived during a busy event loop resolves to that reply', async () => {
     const { outcome, settle } = await send((command) => command.resolve(7))
     await clock.advance(TIMEOUT_MS)
     settle()
@@ -70,7 +71,7 @@ describe('a command whose reply arrived while the event loop was busy beyond the
     assert.equal(await outcome, 7)
   })
 
-  it('rejects with the error of Redis if that arrived', async () => {
+  it('a command whose error arrived during a busy event loop rejects with that error', async () => {
     const { outcome, settle } = await send((command) => command.reject(new ErrorReply('WRONGTYPE')))
     await clock.advance(TIMEOUT_MS)
     settle()
@@ -86,7 +87,7 @@ describe('a command without a reply', () => {
     ['an error of Redis', (command) => command.reject(new ErrorReply('WRONGTYPE'))],
     ['an error of the connection', (command) => command.reject(new Error('Connection is closed'))],
   ] as const satisfies readonly [string, Settle][]) {
-    it(`has ended at its time limit, also if ${what} arrives later`, async () => {
+    it(`a command without a reply has ended at its time limit, also if ${what} arrives later`, async () => {
       const { outcome, settle: arrive } = await send(settle)
       await timeOut()
       await assert.rejects(outcome, NoReplyError)
@@ -95,7 +96,7 @@ describe('a command without a reply', () => {
     })
   }
 
-  it('rejects with the time limit, or with what the Redis client said, and with its error as the cause', async () => {
+  it("a command without a reply rejects with the time limit or the Redis client's error, its cause", async () => {
     const silent = await send()
     await timeOut()
     await assert.rejects(silent.outcome, { message: 'no reply within 3000 ms' })
@@ -105,13 +106,13 @@ describe('a command without a reply', () => {
     await assert.rejects(outcome, { message: 'Connection is closed', cause })
   })
 
-  it('gets a reply that only resembles the one to a command that came too late', async () => {
+  it('a command gets a reply that only resembles the one to a command that came too late', async () => {
     const { outcome, settle } = await send((command) => command.resolve(['TOOLATE', 'soon']))
     settle()
     assert.deepEqual(await outcome, ['TOOLATE', 'soon'])
   })
 
-  it('rejects with the reason why there is no connection, if the Redis client knows it', async () => {
+  it('a command without a reply rejects with why there is no connection, if the client knows it', async () => {
     port.connectionError = new Error(REFUSED)
     const silent = await send()
     await timeOut()
@@ -126,7 +127,7 @@ describe('a command without a reply', () => {
 })
 
 describe('commands in flight', () => {
-  it('have all ended when idle() resolves', async () => {
+  it('commands in flight have all ended when idle() resolves', async () => {
     let isIdle = false
     const [one, other] = [await send(), await send()]
     const idle = scripts.idle().then(() => (isIdle = true))
@@ -142,7 +143,7 @@ describe('commands in flight', () => {
 })
 
 describe('a confirmation by replicas or by the disk', () => {
-  it('may take twice its own time in addition to that of a command, because another one may be ahead of it', async () => {
+  it("a confirmation by replicas or disk takes up to twice its time in addition to a command's", async () => {
     port.acknowledge = () => new Promise(() => {})
     port.fsynced = () => new Promise(() => {})
     for (const confirm of [() => scripts.acknowledge('a', 1_000), () => scripts.fsynced('a', 1_000)]) {
@@ -159,7 +160,7 @@ describe('a confirmation by replicas or by the disk', () => {
     }
   })
 
-  it('is unknown to a Redis client that cannot ask for it', async () => {
+  it('a confirmation by replicas or disk is unknown to a client that cannot ask for it', async () => {
     assert.equal(await scripts.acknowledge('a', 1_000), undefined)
     assert.equal(await scripts.fsynced('a', 1_000), undefined)
   })

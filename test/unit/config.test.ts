@@ -215,7 +215,7 @@ suite('a hostile file', () => {
     ],
     ['a second document', `${address}---\nsingleServerConfig: {address: "redis://b:1"}`, /MULTIPLE_DOCS at line 2/],
   ] as [string, string, RegExp | undefined][]) {
-    it(`costs less than a second of CPU time: ${what}`, async () => {
+    it(`a hostile file costs less than a second of CPU time: ${what}`, async () => {
       // CPU time, as other processes may be running.
       const startedAt = process.cpuUsage()
       // Odd but valid: only the time counts.

@@ -57,7 +57,7 @@ const CROSSED = [
 ]
 
 describe('cycles of a graph', () => {
-  it('are found one by one, without a node in common, and a long path needs no recursion', () => {
+  it('cycles of a graph are found one by one, without a node in common or any recursion', () => {
     const ring = new Map(Array.from({ length: 50_000 }, (_, node) => [node, new Set([(node + 1) % 50_000])]))
     assert.equal(cyclesIn(ring)[0]?.length, 50_000)
     const two = new Map([
@@ -71,7 +71,20 @@ describe('cycles of a graph', () => {
     assert.deepEqual(locksOf(cyclesIn(two).map((locks) => ({ locks }))), ['a,b', 'c,d', 'e'])
   })
 
-  it('lead along edges, and what is left of the graph has none', () => {
+  it('cycles of a graph are found once, from wherever they are reached', () => {
+    const graphOf = (edges: Record<string, string[]>) =>
+      new Map(Object.entries(edges).map(([node, next]) => [node, new Set(next)]))
+    assert.deepEqual(cyclesIn(graphOf({ a: ['b'], b: ['b'] })), [['b']])
+    assert.deepEqual(cyclesIn(graphOf({ b: ['b'], a: ['b'] })), [['b']])
+    assert.deepEqual(cyclesIn(graphOf({ a: ['b'], b: ['c'], c: [] })), [])
+    const found = cyclesIn(graphOf({ start: ['a'], a: ['b'], b: ['a', 'end'], end: [] }))
+    assert.deepEqual(
+      found.map((cycle) => [...cycle].sort()),
+      [['a', 'b']],
+    )
+  })
+
+  it('cycles of a graph lead along edges, and what is left of the graph has none', () => {
     const random = new SeededRandom(16)
     for (let round = 0; round < 300; round++) {
       const nodes = Array.from({ length: 12 }, (_, node) => node)
@@ -93,7 +106,7 @@ describe('cycles of a graph', () => {
 })
 
 describe('a deadlock', () => {
-  it('is two call chains that wait for what the other holds', () => {
+  it('a deadlock is two call chains that wait for what the other holds', () => {
     const [cycle, ...others] = deadlocksIn(CROSSED)
     assert.equal(others.length, 0)
     assert.deepEqual(cycle?.locks, ['a', 'b'])
@@ -105,7 +118,7 @@ describe('a deadlock', () => {
     assert.deepEqual(suspectedIn(CROSSED), [], 'and is not suspected besides')
   })
 
-  it('ends when the first of its waits gives up', () => {
+  it('a deadlock ends when the first of its waits gives up', () => {
     const bounded = [
       lock('a', [held(NODE('1'))], [waiting(7, NODE('2'), ['b'], { givesUpInMs: 3_200 })]),
       lock('b', [held(NODE('2'))], [waiting(3, NODE('1'), ['a'], { givesUpInMs: 60_000 })]),
@@ -113,13 +126,13 @@ describe('a deadlock', () => {
     assert.equal(deadlocksIn(bounded)[0]?.endsInMs, 3_200)
   })
 
-  it('of a call chain that waits in parallel ends when its last wait gives up', () => {
+  it('a deadlock with a parallel wait ends when the last wait of that call chain gives up', () => {
     const [a, b] = CROSSED as [LockInfo, LockInfo]
     const parallel = [waiting(7, NODE('2'), ['b'], { givesUpInMs: 10 }), waiting(8, NODE('2'), ['b'])]
     assert.equal(deadlocksIn([{ ...a, waiters: parallel }, b])[0]?.endsInMs, null)
   })
 
-  it('needs the same call chain: two tasks of one owner wait for different things', () => {
+  it('a deadlock needs the same call chain: two tasks of one owner wait for different things', () => {
     const owner = NODE('2')
     const locks = [
       lock('a', [held(NODE('1'))], [waiting(7, owner, [])]),
@@ -128,7 +141,7 @@ describe('a deadlock', () => {
     assert.deepEqual(deadlocksIn(locks), [])
   })
 
-  it('of a writer points to every reader, also where a field ends in :write', () => {
+  it('a deadlock of a writer points to every reader, also where a field ends in :write', () => {
     const readers = [held(NODE('2'), { mode: 'read' }), held(NODE('3'), { mode: 'read' })]
     const locks = [
       lock('a', [held(`${NODE('1')}:write`, { mode: 'write' })], [waiting(1, NODE('3'), ['rw'])]),
@@ -141,13 +154,13 @@ describe('a deadlock', () => {
     )
   })
 
-  it('is found where two readers wait to write', () => {
+  it('a deadlock is found where two readers wait to write', () => {
     const readers = [held(NODE('1'), { mode: 'read' }), held(NODE('2'), { mode: 'read' })]
     const waiters = [waiting(1, NODE('1'), ['rw']), waiting(2, NODE('2'), ['rw'])]
     assert.notDeepEqual(deadlocksIn([lock('rw', readers, waiters)]), [])
   })
 
-  it('includes a thread of Java that is in the queue of a fair lock', () => {
+  it('a deadlock includes a thread of Java that is in the queue of a fair lock', () => {
     const java = JAVA('9')
     const locks = [
       lock('fair', [held(NODE('1'))], [ofJava(java)], { kind: 'fair lock' }),
@@ -158,7 +171,7 @@ describe('a deadlock', () => {
     assert.deepEqual(deadlocksIn([{ ...locks[0], waiters: [ofJava(other)] } as LockInfo, locks[1] as LockInfo]), [])
   })
 
-  it('is not reported for an older Holdfast in that queue, whose tasks may share an owner', () => {
+  it('an older Holdfast in a fair queue is in no reported deadlock, as its tasks may share an owner', () => {
     const old = NODE('9')
     const locks = [
       lock('fair', [held(NODE('1'))], [ofJava(old)], { kind: 'fair lock' }),
@@ -167,7 +180,7 @@ describe('a deadlock', () => {
     assert.deepEqual(deadlocksIn(locks), [])
   })
 
-  it('is not reported through a semaphore, a hold that Redis has no more, or a client that did not reply', () => {
+  it('a deadlock is not reported through a semaphore, a lost hold, or a silent client', () => {
     const [a, b] = CROSSED as [LockInfo, LockInfo]
     assert.deepEqual(deadlocksIn([a, { ...b, kind: 'permit expirable semaphore' }]), [])
     assert.deepEqual(deadlocksIn([{ ...a, holders: [] }, b]), [])
@@ -181,11 +194,11 @@ describe('two snapshots', () => {
   const [a, b] = CROSSED as [LockInfo, LockInfo]
   const later = CROSSED.map((one) => ({ ...one, holders: one.holders.map((two) => ({ ...two, heldMs: 5_400 })) }))
 
-  it('confirm a deadlock that lasts', () => {
+  it('two snapshots confirm a deadlock that lasts', () => {
     assert.deepEqual(locksOf([...confirm(CROSSED, later).cycles]), ['a,b'])
   })
 
-  it('confirm none if a wait, a hold or its owner has changed in between', () => {
+  it('two snapshots confirm no deadlock if a wait, a hold or its owner changed in between', () => {
     const withWait = (wait: number) => [{ ...a, waiters: [{ ...a.waiters[0], wait }] } as LockInfo, b]
     const withHold = (hold: Partial<HolderInfo>) => [{ ...a, holders: [{ ...a.holders[0], ...hold }] } as LockInfo, b]
     assert.equal(confirm(withWait(8), CROSSED).cycles.length, 0, 'another wait')
@@ -194,7 +207,7 @@ describe('two snapshots', () => {
     assert.equal(confirm([a], CROSSED).cycles.length, 0, 'a lock that was not there')
   })
 
-  it('of locks taken in one order never confirm one, although each snapshot alone is uneven', () => {
+  it('two snapshots of locks taken in one order never confirm a deadlock, although each is uneven', () => {
     const random = new SeededRandom(7)
     const world = new OrderedWorld(random)
     for (let round = 0; round < 3_000; round++) {
@@ -207,7 +220,7 @@ describe('two snapshots', () => {
 })
 
 describe('a suspicion', () => {
-  it('is a wait outside of any call chain, by a client that holds what another waits for', () => {
+  it('a suspicion is a wait outside any call chain, by a client that holds what another waits for', () => {
     const locks = [
       lock('a', [held(NODE('1'))], [waiting(7, NODE('2'), [])]),
       lock('b', [held(NODE('2'))], [waiting(3, NODE('1'), ['a'])]),
@@ -217,7 +230,7 @@ describe('a suspicion', () => {
     assert.deepEqual(suspectedIn(newer), [], 'what was taken later is not what the wait keeps')
   })
 
-  it('is not that tasks of one client wait for each other', () => {
+  it('a suspicion is not that tasks of one client wait for each other', () => {
     const locks = [
       lock('a', [held(NODE('1', 1))], [waiting(7, NODE('1', 2), [])]),
       lock('b', [held(NODE('1', 2))], [waiting(3, NODE('1', 1), [])]),
@@ -225,7 +238,7 @@ describe('a suspicion', () => {
     assert.deepEqual(suspectedIn(locks), [])
   })
 
-  it('is a Java process that holds what is waited for, while an unknown process waits for a plain lock', () => {
+  it('a suspicion is a Java process that holds what is waited for while another unknown one waits', () => {
     const java: HolderInfo = { holder: JAVA('9'), holdCount: 1, status: 'unlisted' }
     const locks = [
       lock('a', [held(NODE('1'))], [], { otherListeners: 1 }),

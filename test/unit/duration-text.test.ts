@@ -24,6 +24,6 @@ describe('durationOf', () => {
     [76 * HOUR, '3d 4h'],
     [Number.POSITIVE_INFINITY, 'no end'],
   ] as const) {
-    it(`writes ${ms} ms as ${text}`, () => assert.equal(durationOf(ms), text))
+    it(`durationOf writes ${ms} ms as ${text}`, () => assert.equal(durationOf(ms), text))
   }
 })

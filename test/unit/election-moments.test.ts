@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type ElectionOptions, OutcomeUnknownError } from '../../src/index.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
 
@@ -11,21 +11,21 @@ const NAME = 'leader:report'
 /** More microtasks than there are between a grant and `onElected`. */
 const MICROTASKS = 40
 
-let bench: ClientBench
+let fixture: ClientFixture
 
 beforeEach(() => {
-  bench = new ClientBench({})
+  fixture = new ClientFixture({})
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 function elect(onElected: ElectionOptions['onElected'], onLost?: ElectionOptions['onLost']) {
-  return bench.client.elect(NAME, { onElected, onLost })
+  return fixture.client.elect(NAME, { onElected, onLost })
 }
 
 /** Does something so many microtasks after the next reply of Redis to anything but a question for the time. */
 function afterReply(microtasks: number, action: () => void): void {
-  const { port } = bench
+  const { port } = fixture
   const send = port.send.bind(port)
   const interrupt = async (): Promise<void> => {
     for (let count = 0; count < microtasks; count++) await undefined
@@ -50,7 +50,7 @@ function work(): { done: () => void; ended: Promise<void> } {
 }
 
 describe('onElected', () => {
-  it('is not called after the election was resigned, however close to the grant', async () => {
+  it('onElected is not called after the election was resigned, however close to the grant', async () => {
     let calls = 0
     for (let microtasks = 0; microtasks < MICROTASKS; microtasks++) {
       let isResigned = false
@@ -62,55 +62,55 @@ describe('onElected', () => {
         isResigned = true
         void election.resign()
       })
-      await bench.clock.until(election.finished)
+      await fixture.clock.until(election.finished)
     }
     assert(calls > 0 && calls < MICROTASKS, `${calls} calls`)
   })
 
-  it('is not called with a hold whose lease is over, however close to the grant the process paused', async () => {
+  it('onElected is not called with a hold whose lease is over when the process paused at the grant', async () => {
     for (let microtasks = 0; microtasks < MICROTASKS; microtasks++) {
       const election = elect((_signal, hold) => hold.assertHeld())
-      afterReply(microtasks, () => bench.clock.block(LEASE_MS))
-      await bench.clock.advance(60_000)
+      afterReply(microtasks, () => fixture.clock.block(LEASE_MS))
+      await fixture.clock.advance(60_000)
       assert.equal(election.isLeader, true, 'it is elected again')
-      await bench.clock.until(election.resign())
+      await fixture.clock.until(election.resign())
     }
   })
 })
 
 describe('leadership that was resigned', () => {
-  it('is not lost, even if the lock is forced open while onElected ends', async () => {
+  it('leadership that was resigned is not lost, even if the lock is forced open meanwhile', async () => {
     const { done, ended } = work()
     const election = elect(
       () => ended,
       () => assert.fail('lost'),
     )
-    await bench.clock.advance(100)
+    await fixture.clock.advance(100)
     const resigned = election.resign()
-    await bench.clock.until(bench.client.getLock(NAME).forceUnlock())
-    await bench.clock.advance(2 * LEASE_MS)
+    await fixture.clock.until(fixture.client.getLock(NAME).forceUnlock())
+    await fixture.clock.advance(2 * LEASE_MS)
     assert.deepEqual(
-      bench.warnings.map(({ code }) => code),
+      fixture.warnings.map(({ code }) => code),
       ['LEADER_STILL_RUNNING'],
     )
     done()
-    await bench.clock.until(resigned)
+    await fixture.clock.until(resigned)
   })
 
-  it('does not keep the process alive while onElected ends', async () => {
+  it('leadership that was resigned does not keep the process alive while onElected ends', async () => {
     const { done, ended } = work()
     const election = elect(() => ended)
-    await bench.clock.advance(100)
-    const before = bench.clock.keepingAlive
+    await fixture.clock.advance(100)
+    const before = fixture.clock.keepingAlive
     const resigned = election.resign()
     await turn()
-    assert.equal(bench.clock.keepingAlive, before)
+    assert.equal(fixture.clock.keepingAlive, before)
     done()
-    await bench.clock.until(resigned)
+    await fixture.clock.until(resigned)
   })
 })
 
-describe('while Redis cannot be asked, a campaign', () => {
+describe('a campaign while Redis cannot be asked', () => {
   for (const [title, fault, isCause] of [
     [
       'is not ready',
@@ -119,29 +119,29 @@ describe('while Redis cannot be asked, a campaign', () => {
     ],
     ['is silent', { lost: 'request' }, (cause: unknown) => cause instanceof OutcomeUnknownError],
   ] as const) {
-    it(`is repeated as long as it ${title}`, async () => {
-      bench.port.fault = ({ name }) => (name === 'fenced-lock/acquire' ? fault : undefined)
+    it(`a campaign is repeated as long as Redis ${title}`, async () => {
+      fixture.port.fault = ({ name }) => (name === 'fenced-lock/acquire' ? fault : undefined)
       const election = elect(() => {})
-      await bench.clock.advance(60_000)
-      assert(bench.warnings.length > 1)
-      assert(bench.warnings.every(({ code, cause }) => code === 'CAMPAIGN_FAILED' && isCause(cause)))
-      bench.port.fault = () => undefined
-      await bench.clock.advance(60_000)
+      await fixture.clock.advance(60_000)
+      assert(fixture.warnings.length > 1)
+      assert(fixture.warnings.every(({ code, cause }) => code === 'CAMPAIGN_FAILED' && isCause(cause)))
+      fixture.port.fault = () => undefined
+      await fixture.clock.advance(60_000)
       assert.equal(election.isLeader, true)
-      await bench.clock.until(election.resign())
+      await fixture.clock.until(election.resign())
     })
   }
 
-  it('is repeated after pauses that grow to half a minute at most', async () => {
-    bench.port.fault = ({ name }) =>
+  it('a campaign is repeated after pauses of half a minute at most while Redis cannot be asked', async () => {
+    fixture.port.fault = ({ name }) =>
       name === 'fenced-lock/acquire' ? { errorReply: 'OOM command not allowed' } : undefined
-    const startedAt = bench.clock.now()
+    const startedAt = fixture.clock.now()
     const election = elect(() => {})
-    await bench.clock.advance(200_000)
-    const times = bench.port.sent.filter(({ name }) => name === 'fenced-lock/acquire').map(({ at }) => at - startedAt)
+    await fixture.clock.advance(200_000)
+    const times = fixture.port.sent.filter(({ name }) => name === 'fenced-lock/acquire').map(({ at }) => at - startedAt)
     const pauses = times.slice(1).map((at, index) => at - (times[index] as number))
     assert.deepEqual(pauses.slice(0, 5), [1_500, 3_000, 6_000, 12_000, 22_500])
     assert(pauses.every((pause) => pause <= 30_000))
-    await bench.clock.until(election.resign())
+    await fixture.clock.until(election.resign())
   })
 })

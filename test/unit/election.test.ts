@@ -91,7 +91,7 @@ function work(): { done: () => void; onElected: () => Promise<void> } {
 }
 
 describe('an election', () => {
-  it('has one leader, and when that resigns the next one at once, with a higher token', async () => {
+  it('an election has one leader, and the next one, with a higher token, once that resigns', async () => {
     const [first, second, third] = [elect(), elect(), elect()]
     await clock.advance(10 * LEASE_MS)
     assert.deepEqual([first.diary, second.diary, third.diary], [['elected 1'], [], []])
@@ -182,7 +182,7 @@ describe('an election', () => {
     assert.deepEqual(other.diary, ['elected 2'])
   })
 
-  it('ends with an `await using` block', async () => {
+  it('an election ends with an `await using` block', async () => {
     const { client } = newClient()
     {
       await using election = client.elect(NAME, { onElected: () => {} })
@@ -192,7 +192,7 @@ describe('an election', () => {
     assert.deepEqual(redis.keys, [])
   })
 
-  it('inside a hold of the same lock does not re-enter it, and work of the leader does', async () => {
+  it("an election inside a hold of the lock does not re-enter it, and the leader's work does", async () => {
     const { client } = newClient()
     let election: Election | undefined
     let inner: number | undefined
@@ -210,7 +210,7 @@ describe('an election', () => {
     assert.equal(inner, 2)
   })
 
-  it('has no limits of its own: defaults of the client for waits and holds do not apply', async () => {
+  it("an election has no limits of its own: the client's limits for waits and holds do not apply", async () => {
     const options = { maxHoldMs: 1_000, warnAfterMs: 1_000 }
     const events: string[] = []
     const [leader, candidate] = [elect(undefined, options), elect(undefined, options)]
@@ -222,7 +222,7 @@ describe('an election', () => {
     assert.equal(leader.election.isLeader, true)
   })
 
-  it('refuses what cannot work, at once', async () => {
+  it('an election refuses what cannot work, at once', async () => {
     const { client } = newClient()
     for (const options of [
       undefined,
@@ -243,7 +243,7 @@ describe('an election', () => {
 })
 
 describe('a leader that loses its lease', () => {
-  it('learns of it at the next renewal, and campaigns again', async () => {
+  it('a leader that loses its lease learns of it at the next renewal, and campaigns again', async () => {
     const leader = elect()
     await clock.advance(100)
     redis.delete(NAME)
@@ -257,7 +257,7 @@ describe('a leader that loses its lease', () => {
     assert.deepEqual(leader.diary.slice(2), ['elected 3'])
   })
 
-  it('leaves another candidate time to be elected, whom an operator wants', async () => {
+  it('a leader that loses its lease leaves another candidate time, whom an operator wants', async () => {
     const leader = elect()
     await clock.advance(100)
     await clock.until(leader.client.getLock(NAME).forceUnlock())
@@ -268,7 +268,7 @@ describe('a leader that loses its lease', () => {
     assert.deepEqual(leader.diary.slice(2), ['elected 2'])
   })
 
-  it('does not campaign again before onElected has ended, and says so', async () => {
+  it('a leader that loses its lease campaigns again only when onElected has ended, and says so', async () => {
     const { done, onElected } = work()
     const leader = elect(onElected)
     await clock.advance(100)
@@ -281,7 +281,7 @@ describe('a leader that loses its lease', () => {
     assert.deepEqual(leader.diary.slice(2), ['elected 2'])
   })
 
-  it('notices in the first turn after a pause: isLeader is false and the signal has aborted', async () => {
+  it('a leader that loses its lease notices in the first turn after a pause: the signal aborts', async () => {
     let seen: unknown[] = []
     const leader = elect(async (signal, hold) => {
       await pause(1_000)
@@ -315,7 +315,7 @@ describe('a leader that loses its lease', () => {
 })
 
 describe('an error of onElected', () => {
-  it('aborts the signal, passes leadership on, and ends the election', async () => {
+  it('an error of onElected aborts the signal, passes leadership on, and ends the election', async () => {
     const failure = new Error('no disk')
     const leader = elect(async () => {
       await pause(100)
@@ -331,7 +331,7 @@ describe('an error of onElected', () => {
     await assert.rejects(leader.election.resign(), failure)
   })
 
-  it('after the abort is a warning, unless it is the abort itself', async () => {
+  it('an error of onElected after the abort is a warning, unless it is the abort itself', async () => {
     const aborted = (signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve()))
     const endings: ((signal: AbortSignal) => unknown)[] = [
@@ -359,7 +359,7 @@ describe('an error of onElected', () => {
 })
 
 describe('a client that closes', () => {
-  it('resigns at once, also in a drain, which lasts until onElected has ended', async () => {
+  it('a client that closes resigns at once, also in a drain, which waits for onElected', async () => {
     const { done, onElected } = work()
     const leader = elect(onElected)
     const other = elect()
@@ -378,7 +378,7 @@ describe('a client that closes', () => {
     await leader.election.finished
   })
 
-  it('releases the lock when the drain is over, whatever onElected does', async () => {
+  it('a client that closes releases the lock when the drain is over, whatever onElected does', async () => {
     const { done, onElected } = work()
     const leader = elect(onElected)
     const other = elect()
@@ -390,7 +390,7 @@ describe('a client that closes', () => {
     await leader.election.finished
   })
 
-  it('on a signal resigns at once, while `before` finishes the rest', async () => {
+  it('a client that closes on a signal resigns at once, while `before` finishes the rest', async () => {
     const leader = elect()
     const other = elect()
     await clock.advance(100)
@@ -412,7 +412,7 @@ describe('a client that closes', () => {
     assert.deepEqual(leader.diary, ['elected 1'])
   })
 
-  it('ends the candidacy, also between two campaigns', async () => {
+  it('a client that closes ends its candidacy, also between two campaigns', async () => {
     const [leader, candidate] = [elect(), elect()]
     await clock.advance(100)
     await clock.until(leader.client.getLock(NAME).forceUnlock()) // now it pauses
@@ -437,7 +437,7 @@ describe('a campaign that fails', () => {
     'MOVED 3999 127.0.0.1:6381',
     'ERR Error running script: @user_script:5: Script killed by user with SCRIPT KILL.',
   ]) {
-    it(`is repeated, with a warning, as long as the error may pass: ${errorReply}`, async () => {
+    it(`a failed campaign is repeated, with a warning, as long as the error may pass: ${errorReply}`, async () => {
       const { client, port } = newClient()
       // For longer than any outage that a wait rides out.
       const until = clock.now() + 40_000
@@ -455,7 +455,7 @@ describe('a campaign that fails', () => {
     ['WRONGTYPE Operation against a key holding the wrong kind of value', /WRONGTYPE/],
     ["ERR unknown command 'EVALSHA'", /unknown command/],
   ] as const) {
-    it(`ends the election if the error will not go away: ${errorReply}`, async () => {
+    it(`a failed campaign ends the election if the error will not go away: ${errorReply}`, async () => {
       const { client, port } = newClient()
       port.once('fenced-lock/acquire', { errorReply })
       const election = client.elect(NAME, { onElected: () => {} })

@@ -208,7 +208,7 @@ const CASES: Record<string, Case> = {
 
 describe('the doctor', () => {
   for (const [name, { seen, info = {}, endpoint, message, failover }] of Object.entries(CASES)) {
-    it(`recognizes ${name}`, () => {
+    it(`the doctor recognizes ${name}`, () => {
       const observation = { ...SEEN, ...seen, info: new Map(Object.entries(info)) }
       const found = endpointOf(observation)
       assert.deepEqual({ ...found, ...endpoint }, found)
@@ -220,7 +220,7 @@ describe('the doctor', () => {
     })
   }
 
-  it('notes that a lock may be granted twice at an address that moves, unless grants are acknowledged', () => {
+  it('the doctor notes a lock that may be granted twice at a moving address, unless acknowledged', () => {
     const observation = { ...SEEN, info: new Map(Object.entries({ ...MASTER, connected_slaves: '1' })) }
     const found = endpointOf(observation)
     const loose = failoverOf(found, observation, false)

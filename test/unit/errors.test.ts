@@ -30,7 +30,7 @@ function errorsAbout(lockName: string): LockError[] {
 }
 
 describe('an error', () => {
-  it('has a stable code, its class name, and the lock it is about', () => {
+  it('an error has a stable code, its class name, and the lock it is about', () => {
     const found = [...errorsAbout('a'), new NotHeldError('not held', 'a')].map((error) => {
       assert(error instanceof LockError && error instanceof Error)
       return [error.name, error.code, error.lockName]
@@ -46,23 +46,23 @@ describe('an error', () => {
     ])
   })
 
-  it('has no lock name if it is not about a lock', () => {
+  it('an error has no lock name if it is not about a lock', () => {
     assert.equal(new ClientClosedError().lockName, undefined)
     assert.equal(new ConfigError('url', undefined, 'a Redis URL').lockName, undefined)
     assert.equal(new ClientClosedError().message, 'The Holdfast client is closed: open a new one with connect()')
   })
 
-  it('quotes the lock name in its message', () => {
+  it('an error quotes the lock name in its message', () => {
     for (const error of errorsAbout('lock:order 1001')) assert.match(error.message, /"lock:order 1001"/)
   })
 
-  it('escapes characters of a lock name that could forge a log line', () => {
+  it('an error escapes characters of a lock name that could forge a log line', () => {
     for (const { message } of errorsAbout('a"\r\nERROR all is lost\u001b[2J\0')) {
       assert(message.includes(String.raw`"a\"\r\nERROR all is lost\u001b[2J\u0000"`), message)
     }
   })
 
-  it('has a short message for a lock name of 1 MB, and the whole name in lockName', () => {
+  it('an error has a short message for a lock name of 1 MB, and the whole name in lockName', () => {
     for (const error of errorsAbout(HUGE_NAME)) {
       assert(error.message.length < 600, `${error.name}: ${error.message.length} characters`)
       assert.match(error.message, /… \(1048576 characters\)"/)
@@ -70,7 +70,7 @@ describe('an error', () => {
     }
   })
 
-  it('can be serialized to JSON and inspected', () => {
+  it('an error can be serialized to JSON and inspected', () => {
     for (const error of errorsAbout('a')) {
       assert.deepEqual(JSON.parse(JSON.stringify(error)).code, error.code)
       const shown = inspect(error)
@@ -79,7 +79,7 @@ describe('an error', () => {
     }
   })
 
-  it('has the stack of its caller', () => {
+  it('an error has the stack of its caller', () => {
     for (const error of errorsAbout('a')) assert.match(error.stack ?? '', /errorsAbout.*errors\.test/)
   })
 })
@@ -87,7 +87,7 @@ describe('an error', () => {
 describe('a package that cannot be imported', () => {
   const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code })
 
-  it('is to be installed if it is missing', () => {
+  it('a package that is missing is to be installed', () => {
     for (const cause of [
       failure('ERR_MODULE_NOT_FOUND', "Cannot find package 'ioredis' imported from /app/main.js"),
       failure('MODULE_NOT_FOUND', "Cannot find module 'ioredis'\nRequire stack:\n- /app/main.js"),
@@ -97,7 +97,7 @@ describe('a package that cannot be imported', () => {
     }
   })
 
-  it('says why otherwise', () => {
+  it('a package that cannot be imported for another reason says why', () => {
     for (const [cause, why] of [
       [
         failure('MODULE_NOT_FOUND', "Cannot find module 'redis-parser'\nRequire stack:"),
@@ -121,7 +121,7 @@ describe('LeaseLostError', () => {
     closed: /the client was closed/,
   }
   for (const [reason, text] of Object.entries(reasons) as [LossReason, RegExp][]) {
-    it(`names the holder and the reason of the loss: ${reason}`, () => {
+    it(`LeaseLostError names the holder and the reason of the loss: ${reason}`, () => {
       const error = new LeaseLostError('a', HOLDER, reason)
       assert.equal(error.reason, reason)
       assert.equal(error.holder, HOLDER)
@@ -132,7 +132,7 @@ describe('LeaseLostError', () => {
 })
 
 describe('WaitTimeoutError', () => {
-  it('states the wait time', () => {
+  it('WaitTimeoutError states the wait time', () => {
     const error = new WaitTimeoutError('a', 1_500)
     assert.equal(error.waitTimeMs, 1_500)
     assert.match(error.message, /within 1500 ms/)
@@ -140,7 +140,7 @@ describe('WaitTimeoutError', () => {
 })
 
 describe('OutcomeUnknownError', () => {
-  it('keeps its cause, and names the operation and what happened', () => {
+  it('OutcomeUnknownError keeps its cause, and names the operation and what happened', () => {
     const cause = new Error('no reply within 3000 ms')
     const error = new OutcomeUnknownError('a', 'unlock', cause)
     assert.equal(error.cause, cause)
@@ -148,7 +148,7 @@ describe('OutcomeUnknownError', () => {
     assert.match(error.message, /"unlock" for "a": no reply within 3000 ms/)
   })
 
-  it('has a message for a cause without one, or that is not an error', () => {
+  it('OutcomeUnknownError has a message for a cause without one, or that is not an error', () => {
     assert.match(new OutcomeUnknownError('a', 'lock', new RangeError()).message, /: RangeError\. /)
     for (const cause of [undefined, null, 'ECONNRESET', 42, {}]) {
       assert.match(new OutcomeUnknownError('a', 'lock', cause).message, /^Redis did not reply to "lock"/)
@@ -157,13 +157,13 @@ describe('OutcomeUnknownError', () => {
 })
 
 describe('ConfigError', () => {
-  it('names the option, its value, and what is allowed', () => {
+  it('ConfigError names the option, its value, and what is allowed', () => {
     const error = new ConfigError('leaseTimeMs', -5, 'a whole number of ms')
     assert.equal(error.message, 'leaseTimeMs: expected a whole number of ms, not -5')
     assert.deepEqual([error.path, error.value, error.allowed], ['leaseTimeMs', -5, 'a whole number of ms'])
   })
 
-  it('shortens any value', () => {
+  it('ConfigError shortens any value', () => {
     const cyclic: { self?: unknown } = {}
     cyclic.self = cyclic
     const shown: [unknown, string][] = [
@@ -187,13 +187,13 @@ describe('ConfigError', () => {
     }
   })
 
-  it('does not show a value that might be a secret', () => {
+  it('ConfigError does not show a value that might be a secret', () => {
     const error = new ConfigError('url', undefined, 'a Redis URL')
     assert.equal(error.message, 'url: expected a Redis URL')
     assert.equal(error.value, undefined)
   })
 
-  it('keeps its cause', () => {
+  it('ConfigError keeps its cause', () => {
     const cause = new Error('Cannot find package')
     assert.equal(new ConfigError('url', undefined, 'the package ioredis', { cause }).cause, cause)
   })

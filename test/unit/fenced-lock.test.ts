@@ -4,7 +4,7 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { FencedKind } from '../../src/locks/kinds/fenced.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 
 const LOCK = { key: 'a', name: 'a' }
 
@@ -53,27 +53,27 @@ it('a client does not ask for tokens beyond one below 0, which somebody has set'
 })
 
 it('each caller of a client gets a token of its own, also if the lock is free only because another caller released it', async () => {
-  const bench = new ClientBench({})
-  const lock = bench.client.getFencedLock('a')
+  const fixture = new ClientFixture({})
+  const lock = fixture.client.getFencedLock('a')
   const hold = await lock.lock()
   const next = lock.lock()
-  await bench.clock.advance(1)
+  await fixture.clock.advance(1)
   await hold.unlock()
-  const later = await bench.clock.until(next)
+  const later = await fixture.clock.until(next)
   assert.deepEqual([hold.fencingToken, later.fencingToken], [1n, 2n])
   await later.unlock()
-  await bench.close()
+  await fixture.close()
 })
 
 it('getToken() returns the last token, whatever its length; 0n before the first', async () => {
-  const bench = new ClientBench({})
-  const lock = bench.client.getFencedLock('a')
+  const fixture = new ClientFixture({})
+  const lock = fixture.client.getFencedLock('a')
   assert.equal(await lock.getToken(), 0n)
   for (const token of ['7', '12', '-5', '9007199254740993']) {
-    bench.redis.execute(['SET', 'redisson_lock_token:{a}', token])
+    fixture.redis.execute(['SET', 'redisson_lock_token:{a}', token])
     assert.equal(await lock.getToken(), BigInt(token))
   }
-  await bench.close()
+  await fixture.close()
 })
 
 it('a server that replies with nonsense grants no fenced lock, and has no token', async () => {

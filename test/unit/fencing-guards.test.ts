@@ -15,7 +15,7 @@ function expectRefusal(call: () => unknown, path: string): void {
 }
 
 describe('fencedUpdate', () => {
-  it('stores the token, and selects rows that have seen no higher one', () => {
+  it('fencedUpdate stores the token, and selects rows that have seen no higher one', () => {
     assert.deepEqual(fencedUpdate(42n), {
       set: 'fencing_token = ?',
       where: '(fencing_token IS NULL OR fencing_token <= ?)',
@@ -25,7 +25,7 @@ describe('fencedUpdate', () => {
   })
 
   for (const placeholder of ['?', '?2', '$2', '$12', ':token', '@token', '$token']) {
-    it(`takes the placeholder ${placeholder}`, () => {
+    it(`fencedUpdate takes the placeholder ${placeholder}`, () => {
       const { set, where } = fencedUpdate(1n, { placeholder })
       assert.equal(set, `fencing_token = ${placeholder}`)
       assert.equal(where, `(fencing_token IS NULL OR fencing_token <= ${placeholder})`)
@@ -45,7 +45,7 @@ describe('fencedUpdate', () => {
     '`shop`.`seen`': '`seen`',
   }
   for (const [column, bare] of Object.entries(columns)) {
-    it(`takes the column ${column}`, () => {
+    it(`fencedUpdate takes the column ${column}`, () => {
       const { set, where } = fencedUpdate(1n, { column })
       assert.equal(set, `${bare} = ?`)
       assert.equal(where, `(${column} IS NULL OR ${column} <= ?)`)
@@ -75,18 +75,18 @@ describe('fencedUpdate', () => {
     ['seen'],
   ]
   for (const column of noColumns) {
-    it(`refuses the column ${JSON.stringify(column)}`, () => {
+    it(`fencedUpdate refuses the column ${JSON.stringify(column)}`, () => {
       expectRefusal(() => fencedUpdate(1n, { column } as FencedUpdateOptions), 'column')
     })
   }
 
   for (const placeholder of ['', '$', ':', '1', '? OR 1 = 1', '$2)', '??', "'1'", '$2\n', null, 2]) {
-    it(`refuses the placeholder ${JSON.stringify(placeholder)}`, () => {
+    it(`fencedUpdate refuses the placeholder ${JSON.stringify(placeholder)}`, () => {
       expectRefusal(() => fencedUpdate(1n, { placeholder } as FencedUpdateOptions), 'placeholder')
     })
   }
 
-  it('refuses what is no fencing token, and options that nobody reads', () => {
+  it('fencedUpdate refuses what is no fencing token, and options that nobody reads', () => {
     for (const token of NO_TOKENS) expectRefusal(() => fencedUpdate(token as bigint), 'token')
     expectRefusal(() => fencedUpdate(1n, { collumn: 'seen' } as FencedUpdateOptions), 'collumn')
     expectRefusal(() => fencedUpdate(1n, '$2' as FencedUpdateOptions), 'options')
@@ -115,7 +115,7 @@ describe('fencedUpdate, on a Postgres', () => {
     return affectedRows
   }
 
-  it('lets the highest token write again and again, and refuses each lower one with 0 rows', async () => {
+  it('fencedUpdate on Postgres lets the highest token write again, and refuses lower ones with 0 rows', async () => {
     await db.query(`INSERT INTO stock VALUES ('book', 0, NULL), ('pen', 0, NULL)`)
     const tokens = [9n, 10n, 9n, 10n, BIG, BIG + 2n, BIG + 1n, BIG + 2n, 10n, MAX_TOKEN, MAX_TOKEN - 1n]
     const rows: unknown[] = []
@@ -128,7 +128,7 @@ describe('fencedUpdate, on a Postgres', () => {
     ])
   })
 
-  it('refuses a lower token once a higher one was stored by a read', async () => {
+  it('fencedUpdate on Postgres refuses a lower token once a higher one was stored by a read', async () => {
     await db.query(`INSERT INTO stock VALUES ('lamp', 3, 5)`)
     const { set, where, token } = fencedUpdate(6n, { placeholder: '$1' })
     const { rows } = await db.query(`UPDATE stock SET ${set} WHERE id = 'lamp' AND ${where} RETURNING pieces`, [token])
@@ -137,7 +137,7 @@ describe('fencedUpdate, on a Postgres', () => {
     assert.equal(await write('lamp', 2, 6n), 1)
   })
 
-  it('guards an upsert, with the name of the table before the column', async () => {
+  it('fencedUpdate on Postgres guards an upsert, with the name of the table before the column', async () => {
     const { set, where, token } = fencedUpdate(7n, { column: 'stock.fencing_token', placeholder: '$1' })
     const upsert = `INSERT INTO stock (id, pieces, fencing_token) VALUES ('cup', 1, $1)
       ON CONFLICT (id) DO UPDATE SET pieces = stock.pieces + 1, ${set} WHERE ${where}`
@@ -150,7 +150,7 @@ describe('fencedUpdate, on a Postgres', () => {
 describe('fencedSet', () => {
   const options = { key: 'report', tokenKey: 'report:token', value: 'v' }
 
-  it('is EVAL with the script, the two keys, the token in decimal, and the value', () => {
+  it('fencedSet is EVAL with the script, the two keys, the token in decimal, and the value', () => {
     assert.deepEqual(fencedSet(BIG + 1n, options), [
       'EVAL',
       FENCED_SET,
@@ -162,11 +162,11 @@ describe('fencedSet', () => {
     ])
   })
 
-  it('refuses what is no fencing token', () => {
+  it('fencedSet refuses what is no fencing token', () => {
     for (const token of NO_TOKENS) expectRefusal(() => fencedSet(token as bigint, options), 'token')
   })
 
-  it('refuses one key for both, what is no text, and options that nobody reads', () => {
+  it('fencedSet refuses one key for both, what is no text, and options that nobody reads', () => {
     expectRefusal(() => fencedSet(1n, { ...options, tokenKey: 'report' }), 'tokenKey')
     for (const path of Object.keys(options)) {
       expectRefusal(() => fencedSet(1n, { ...options, [path]: 5 }), path)

@@ -7,24 +7,24 @@ import { readAudit } from '../../src/locks/breaking/audit.js'
 import { readNotice } from '../../src/locks/breaking/mark.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { AUDIT_KEY, forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 
-let bench: ClientBench
+let fixture: ClientFixture
 let theirs: Lock
 /** Whether the holder's client gets messages. */
 let isReachable: boolean
 let marks: ForcedMarks
 
 beforeEach(() => {
-  bench = new ClientBench({ commandTimeoutMs: 3_000 })
-  theirs = bench.other.getLock('a')
+  fixture = new ClientFixture({ commandTimeoutMs: 3_000 })
+  theirs = fixture.other.getLock('a')
   isReachable = true
-  marks = new ForcedMarks(bench.lock.context)
-  bench.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
-    if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + bench.client.id) return undefined
+  marks = new ForcedMarks(fixture.lock.context)
+  fixture.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
+    if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + fixture.client.id) return undefined
     const marked = readNotice(message)
     assert.equal(marked?.key, 'a')
     if (isReachable) marks.notified(marked)
@@ -32,7 +32,7 @@ beforeEach(() => {
   }
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 /** Somebody else breaks the lock. */
 function force({ holder }: Hold, options: Partial<ForceUnlockOptions> = {}): Promise<ForceUnlockResult> {
@@ -40,11 +40,11 @@ function force({ holder }: Hold, options: Partial<ForceUnlockOptions> = {}): Pro
 }
 
 function markInRedis(holder: string): string | null {
-  return bench.redis.execute(['GET', forcedKey('a', holder)]) as string | null
+  return fixture.redis.execute(['GET', forcedKey('a', holder)]) as string | null
 }
 
 function mark(holder: string, content: string, ageMs = 0): void {
-  bench.redis.execute(['SET', forcedKey('a', holder), content, 'PX', String(600_000 - ageMs)])
+  fixture.redis.execute(['SET', forcedKey('a', holder), content, 'PX', String(600_000 - ageMs)])
 }
 
 /** A message says that this hold is marked. */
@@ -57,8 +57,8 @@ async function settle(turns = 20): Promise<void> {
 }
 
 describe('a holder that an operator interrupts', () => {
-  it('aborts its signal, and keeps the lock until its function has ended', async () => {
-    const { clock, redis, lock } = bench
+  it('an interrupted holder aborts its signal, and keeps the lock until its function has ended', async () => {
+    const { clock, redis, lock } = fixture
     let aborted: LeaseLostError | undefined
     let finish: () => void = () => {}
     let held: Hold | undefined
@@ -82,8 +82,8 @@ describe('a holder that an operator interrupts', () => {
     assert.equal(markInRedis((held as Hold).holder), null)
   })
 
-  it('releases at the end of the grace if its function goes on', async () => {
-    const { clock, redis, lock } = bench
+  it('an interrupted holder releases at the end of the grace if its function goes on', async () => {
+    const { clock, redis, lock } = fixture
     const hold = await lock.lock()
     const forcing = force(hold, { graceMs: 500 })
     await clock.advance(400)
@@ -95,8 +95,8 @@ describe('a holder that an operator interrupts', () => {
     await assert.rejects(hold.unlock(), { reason: 'forced' })
   })
 
-  it('releases only when the outermost of nested functions has ended', async () => {
-    const { clock, redis, lock } = bench
+  it('an interrupted holder releases only when the outermost of nested functions has ended', async () => {
+    const { clock, redis, lock } = fixture
     const outer = await lock.lock()
     const inner = await lock.lock({ within: outer })
     const forcing = force(outer)
@@ -108,8 +108,8 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
-  it('releases only then also if the lease of a nested hold had ended before', async () => {
-    const { clock, redis, lock } = bench
+  it('an interrupted holder releases with its outermost function although a nested lease had ended', async () => {
+    const { clock, redis, lock } = fixture
     const outer = await lock.lock()
     const inner = await lock.lock({ within: outer, leaseTimeMs: 100 })
     await clock.advance(200)
@@ -123,19 +123,20 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
-  it('is renewed once more if its lease would end within the grace', async () => {
-    const { clock, redis, lock } = bench
+  it('an interrupted holder is renewed once more if its lease would end within the grace', async () => {
+    const { clock, redis, lock } = fixture
     const hold = await lock.lock()
     const forcing = force(hold, { graceMs: 40_000 })
     await clock.advance(39_000)
     assert(redis.isHeldBy('a', hold.holder))
+    assert(redis.pttl('a') < 5_000, 'a process that dies keeps it for little longer')
     await clock.advance(1_100)
     assert.deepEqual(redis.keys, [])
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
-  it('is renewed for it until there is a reply', async () => {
-    const { clock, redis, lock, port } = bench
+  it('an interrupted holder is renewed for the grace until there is a reply', async () => {
+    const { clock, redis, lock, port } = fixture
     const hold = await lock.lock()
     port.once('lock/renew', { lost: 'request' })
     port.once('lock/renew', { lost: 'reply', failsWith: 'Connection is closed' })
@@ -148,8 +149,8 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
-  it('is not renewed once it has been released, although Redis did not reply', async () => {
-    const { clock, lock, port } = bench
+  it('an interrupted holder is not renewed once it was released, although Redis did not reply', async () => {
+    const { clock, lock, port } = fixture
     const hold = await lock.lock()
     port.fault = ({ name }) => (name === 'lock/renew' ? { errorReply: 'ERR upstream failure' } : undefined)
     const forcing = force(hold, { graceMs: 40_000 })
@@ -161,8 +162,8 @@ describe('a holder that an operator interrupts', () => {
     assert.equal(port.count('lock/renew'), renewals)
   })
 
-  it('is not renewed if it has a lease of its own, which ends the lock', async () => {
-    const { clock, redis, lock } = bench
+  it('an interrupted holder is not renewed if it has a lease of its own, which ends the lock', async () => {
+    const { clock, redis, lock } = fixture
     const hold = await lock.lock({ leaseTimeMs: 1_000 })
     const forcing = force(hold)
     await clock.advance(1_200)
@@ -170,8 +171,8 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
-  it('does not keep the lock for atLeastMs', async () => {
-    const { clock, lock } = bench
+  it('an interrupted holder does not keep the lock for atLeastMs', async () => {
+    const { clock, lock } = fixture
     let finish: () => void = () => {}
     const running = lock.withLock({ atLeastMs: 20_000 }, async () => {
       await new Promise<void>((resolve) => (finish = resolve))
@@ -185,12 +186,12 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
-  it('gives the lock to the next waiter only after its function has ended', async () => {
-    const { clock, lock } = bench
+  it('an interrupted holder gives the lock to the next waiter only after its function has ended', async () => {
+    const { clock, lock } = fixture
     const events: string[] = []
     const running = lock.withLock(async (hold) => {
       await new Promise((resolve) => hold.signal.addEventListener('abort', resolve))
-      await bench.pause(300)
+      await fixture.pause(300)
       events.push('last effect')
     })
     await settle()
@@ -205,8 +206,8 @@ describe('a holder that an operator interrupts', () => {
     await next.unlock()
   })
 
-  it('ends the hold of a multi-lock that it is part of', async () => {
-    const { clock, client, redis } = bench
+  it('an interrupted holder ends the hold of a multi-lock that it is part of', async () => {
+    const { clock, client, redis } = fixture
     const { getMultiLock } = await import('../../src/index.js')
     const joint = await getMultiLock(client.getLock('a'), client.getLock('b')).lock()
     const [member] = joint.members as [Hold]
@@ -220,9 +221,9 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(redis.keys, [])
   })
 
-  it('is released at once if its client closes within the grace', async () => {
-    const { clock } = bench
-    const { client } = bench.connect({})
+  it('an interrupted holder is released at once if its client closes within the grace', async () => {
+    const { clock } = fixture
+    const { client } = fixture.connect({})
     const lock = client.getLock('a')
     const hold = await lock.lock()
     const forcing = assert.rejects(lock.forceUnlock({ holder: hold.holder, graceMs: 60_000 }), {
@@ -230,14 +231,14 @@ describe('a holder that an operator interrupts', () => {
     })
     await clock.advance(10)
     assert.equal(hold.signal.aborted, true)
-    assert.equal(bench.redis.isHeldBy('a', hold.holder), true)
+    assert.equal(fixture.redis.isHeldBy('a', hold.holder), true)
     await clock.until(client.close())
-    assert.deepEqual(bench.redis.keys, [])
+    assert.deepEqual(fixture.redis.keys, [])
     await clock.until(forcing)
   })
 
-  it('of the same client needs no message', async () => {
-    const { clock, lock, port } = bench
+  it('an interrupted holder of the same client needs no message', async () => {
+    const { clock, lock, port } = fixture
     const hold = await lock.lock()
     const forcing = lock.forceUnlock({ holder: hold.holder, graceMs: 100 })
     await clock.advance(10)
@@ -248,17 +249,17 @@ describe('a holder that an operator interrupts', () => {
 })
 
 describe('a message about a mark', () => {
-  it('ends nothing without the mark', async () => {
-    const hold = await bench.lock.lock()
+  it('a message about a mark ends nothing without the mark', async () => {
+    const hold = await fixture.lock.lock()
     notify(hold)
     marks.notified({ key: 'b', holder: hold.holder })
-    await bench.clock.advance(100)
-    bench.assertSafe(hold)
+    await fixture.clock.advance(100)
+    fixture.assertSafe(hold)
     await hold.unlock()
   })
 
-  it('ends nothing if the mark names another holder, or makes no sense', async () => {
-    const hold = await bench.lock.lock()
+  it('a message about a mark ends nothing if it names another holder, or makes no sense', async () => {
+    const hold = await fixture.lock.lock()
     const contents = [
       JSON.stringify({ id: '1', holder: 'somebody:1', by: 'x', graceMs: 0 }),
       JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 'soon' }),
@@ -269,14 +270,14 @@ describe('a message about a mark', () => {
     for (const content of contents) {
       mark(hold.holder, content)
       notify(hold)
-      await bench.clock.advance(100)
-      bench.assertSafe(hold)
+      await fixture.clock.advance(100)
+      fixture.assertSafe(hold)
     }
     await hold.unlock()
   })
 
-  it('ends nothing if the mark is older than the grant: the owner has taken the lock again', async () => {
-    const { client, clock } = bench
+  it('a message about a mark ends nothing if older than the grant: the owner has the lock again', async () => {
+    const { client, clock } = fixture
     const sides = client.getReadWriteLock('a')
     await sides.writeLock().withLock(async () => {
       const first = await sides.readLock().lock()
@@ -287,40 +288,40 @@ describe('a message about a mark', () => {
       assert.equal(second.holder, first.holder)
       notify(second)
       await clock.advance(100)
-      bench.assertSafe(second)
+      fixture.assertSafe(second)
       await second.unlock()
     })
   })
 
-  it('lets lock.unlock() in a scope end the grace, as the work under the hold has ended', async () => {
-    const { client, clock, redis } = bench
+  it('a message about a mark lets lock.unlock() in a scope end the grace', async () => {
+    const { client, clock, redis } = fixture
     await client.runInScope(async () => {
-      const hold = await bench.lock.lock()
+      const hold = await fixture.lock.lock()
       mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 60_000 }))
       notify(hold)
       await clock.advance(100)
       assert.equal(hold.signal.aborted, true)
       assert.deepEqual(redis.keys, ['a'])
-      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+      await assert.rejects(fixture.lock.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
       await settle()
       assert.deepEqual(redis.keys, [])
     })
   })
 
-  it('that arrives too late ends nothing, as the operator has given up', async () => {
-    const { clock } = bench
-    const hold = await bench.lock.lock()
+  it('a message about a mark that arrives too late ends nothing: the operator has given up', async () => {
+    const { clock } = fixture
+    const hold = await fixture.lock.lock()
     await clock.advance(4_000)
     mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 0 }), 3_000)
     notify(hold)
     await clock.advance(100)
-    bench.assertSafe(hold)
+    fixture.assertSafe(hold)
     await hold.unlock()
   })
 
-  it('that arrives after the lock was freed ends the hold, and says by whom', async () => {
-    const { clock, redis } = bench
-    const hold = await bench.lock.lock()
+  it('a message about a mark that arrives after the release ends the hold, and says by whom', async () => {
+    const { clock, redis } = fixture
+    const hold = await fixture.lock.lock()
     await clock.advance(4_000)
     mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', reason: 'y', graceMs: 0 }), 3_000)
     redis.delete('a')
@@ -329,12 +330,12 @@ describe('a message about a mark', () => {
     assert.throws(() => hold.assertHeld(), { reason: 'forced', forced: { by: 'x', reason: 'y' } })
   })
 
-  it('makes a client read the mark 50 times a second at most, and not at all if it does not hold the lock', async () => {
-    const { clock, port } = bench
-    for (let n = 0; n < 10; n++) marks.notified({ key: 'a', holder: `${bench.client.id}:1` })
+  it('a message about a mark makes a client read it 50 times a second at most, if it holds the lock', async () => {
+    const { clock, port } = fixture
+    for (let n = 0; n < 10; n++) marks.notified({ key: 'a', holder: `${fixture.client.id}:1` })
     await settle()
     assert.equal(port.count('GET'), 0)
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     for (let n = 0; n < 1_000; n++) {
       notify(hold)
       await clock.advance(1)
@@ -345,18 +346,48 @@ describe('a message about a mark', () => {
   })
 })
 
+describe('a notice that the holder missed', () => {
+  it('a notice is repeated until the holder has reacted', async () => {
+    const { clock } = fixture
+    const hold = await fixture.lock.lock()
+    isReachable = false
+    const forcing = force(hold)
+    await clock.advance(600)
+    assert(hold.isLive)
+    isReachable = true
+    await clock.advance(300)
+    assert.equal(hold.lostError?.reason, 'forced')
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('a notice is repeated four times a second, as long as the mark counts', async () => {
+    const { clock, otherPort } = fixture
+    const hold = await fixture.lock.lock()
+    isReachable = false
+    const startedAt = clock.now()
+    const { outcome } = await clock.until(force(hold))
+    assert.equal(outcome, 'silent')
+    const sent = otherPort.sent.filter(({ name }) => name === 'PUBLISH').map(({ at }) => at - startedAt)
+    assert.equal(sent[0], 0)
+    assert((sent.at(-1) ?? 0) < 2_000, `${sent}`)
+    const pauses = sent.slice(1).map((at, index) => at - (sent[index] ?? 0))
+    assert(pauses.length >= 5 && pauses.every((ms) => ms >= 250 && ms <= 360), `${pauses}`)
+    await hold.unlock()
+  })
+})
+
 describe('two operators', () => {
   const second = (hold: Hold, options: Partial<ForceUnlockOptions>): Promise<ForceUnlockResult> =>
-    bench
+    fixture
       .connect({})
       .client.getLock('a')
       .forceUnlock({ holder: hold.holder, by: 'second', reason: 'me too', ...options })
 
-  it('of one holder: the grace of the first one counts before the holder has read the mark', async () => {
-    const { clock, redis } = bench
-    const hold = await bench.lock.lock()
-    const { fault } = bench.otherPort
-    bench.otherPort.fault = (sent) => (sent.name === 'PUBLISH' ? { lost: 'request' } : fault(sent)) // later
+  it('two operators: the grace of the first counts before their holder has read the mark', async () => {
+    const { clock, redis } = fixture
+    const hold = await fixture.lock.lock()
+    const { fault } = fixture.otherPort
+    fixture.otherPort.fault = (sent) => (sent.name === 'PUBLISH' ? { lost: 'request' } : fault(sent)) // later
     const first = force(hold, { graceMs: 10_000 })
     await clock.advance(100)
     const other = second(hold, { graceMs: 0, anyway: true })
@@ -370,9 +401,9 @@ describe('two operators', () => {
     assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
   })
 
-  it('of one holder: the grace of the first one counts after the holder has read the mark', async () => {
-    const { clock, redis } = bench
-    const hold = await bench.lock.lock()
+  it('two operators: the grace of the first counts after their holder has read the mark', async () => {
+    const { clock, redis } = fixture
+    const hold = await fixture.lock.lock()
     const first = force(hold, { graceMs: 10_000 })
     await clock.advance(3_000)
     const other = second(hold, { graceMs: 0, anyway: true })
@@ -383,10 +414,10 @@ describe('two operators', () => {
     assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
   })
 
-  it('of one holder that does not react: the second one is heard later, and is who freed the lock', async () => {
-    const { clock } = bench
+  it('two operators of a silent holder: the second is heard later, and is who freed the lock', async () => {
+    const { clock } = fixture
     isReachable = false
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     const first = force(hold, { graceMs: 0 })
     await clock.advance(100)
     const other = second(hold, { graceMs: 0, anyway: true })
@@ -395,10 +426,10 @@ describe('two operators', () => {
     await assert.rejects(hold.unlock(), { reason: 'gone', forced: { by: 'second', reason: 'me too' } })
   })
 
-  it('of one holder that the first one did not reach: the mark of the second one replaces the old one', async () => {
-    const { clock } = bench
+  it("two operators: the second one's mark replaces one of the first that did not arrive", async () => {
+    const { clock } = fixture
     isReachable = false
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     const first = force(hold, { graceMs: 60_000 })
     await clock.advance(3_000)
     const other = second(hold, { graceMs: 0 })
@@ -409,13 +440,15 @@ describe('two operators', () => {
     assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
   })
 
-  it('of two readers of one lock: both are interrupted', async () => {
-    const { clock } = bench
-    const readers = [bench.client, bench.connect({}).client].map((client) => client.getReadWriteLock('a').readLock())
+  it('two operators interrupt both readers of one lock', async () => {
+    const { clock } = fixture
+    const readers = [fixture.client, fixture.connect({}).client].map((client) =>
+      client.getReadWriteLock('a').readLock(),
+    )
     const holds = await Promise.all(readers.map((reader) => reader.lock()))
     isReachable = false
     const forcing = holds.map(({ holder }) =>
-      bench.other.getReadWriteLock('a').readLock().forceUnlock({ holder, graceMs: 0 }),
+      fixture.other.getReadWriteLock('a').readLock().forceUnlock({ holder, graceMs: 0 }),
     )
     await clock.advance(10)
     for (const [index, hold] of holds.entries()) {
@@ -432,8 +465,8 @@ describe('two operators', () => {
 })
 
 describe('forceUnlock({ holder })', () => {
-  it('changes nothing if another holder has the lock, and says which', async () => {
-    const { clock, redis, lock, otherPort } = bench
+  it('forceUnlock({ holder }) changes nothing if another holder has the lock, and says which', async () => {
+    const { clock, redis, lock, otherPort } = fixture
     const hold = await lock.lock()
     const result = await clock.until(theirs.forceUnlock({ holder: 'somebody:1', anyway: true }))
     assert.deepEqual(result, { outcome: 'not-held', holder: { holder: hold.holder, holdCount: 1 } })
@@ -444,26 +477,26 @@ describe('forceUnlock({ holder })', () => {
     assert.deepEqual(await clock.until(force(hold)), { outcome: 'not-held' })
   })
 
-  it('leaves a holder that does not react as it is, and deletes the mark', async () => {
-    const { clock } = bench
+  it('forceUnlock({ holder }) leaves a holder that does not react as it is, and deletes the mark', async () => {
+    const { clock } = fixture
     isReachable = false
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     const result = await clock.until(force(hold))
     assert.deepEqual(result, { outcome: 'silent', holder: { holder: hold.holder, holdCount: 1 } })
     assert.equal(markInRedis(hold.holder), null)
     notify(hold) // it wakes up
     await clock.advance(100)
-    bench.assertSafe(hold)
+    fixture.assertSafe(hold)
     await hold.unlock()
   })
 
-  it('with anyway frees the lock, and the holder learns by whom', async () => {
-    const { clock, redis, client } = bench
+  it('forceUnlock({ holder }) with anyway frees the lock, and the holder learns by whom', async () => {
+    const { clock, redis, client } = fixture
     isReachable = false
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     const forcing = force(hold, { anyway: true, graceMs: 0 })
     await clock.advance(2_400)
-    bench.assertSafe(hold)
+    fixture.assertSafe(hold)
     assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
     assert.deepEqual(redis.keys, [])
     assert.notEqual(markInRedis(hold.holder), null)
@@ -474,55 +507,55 @@ describe('forceUnlock({ holder })', () => {
       message: /It was forced by "ops@laptop", because of "INC-4711"$/,
     })
     const next = await client.getLock('a').lock()
-    bench.assertSafe(next)
+    fixture.assertSafe(next)
     await next.unlock()
   })
 
-  it('says by whom also if the release is what finds the holder gone', async () => {
-    const { clock } = bench
+  it('forceUnlock({ holder }) says by whom also if the release is what finds the holder gone', async () => {
+    const { clock } = fixture
     isReachable = false
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     assert.deepEqual(await clock.until(force(hold, { anyway: true })), { outcome: 'freed' })
     await assert.rejects(hold.unlock(), { reason: 'gone', forced: ORDER })
   })
 
-  it('with anyway wakes the waiters', async () => {
-    const { clock } = bench
+  it('forceUnlock({ holder }) with anyway wakes the waiters', async () => {
+    const { clock } = fixture
     isReachable = false
-    const [hold, [waiting]] = await bench.heldAndWaitedFor(1)
+    const [hold, [waiting]] = await fixture.heldAndWaitedFor(1)
     assert.deepEqual(await clock.until(force(hold, { anyway: true })), { outcome: 'freed' })
     const next = (await clock.until(waiting as Promise<Hold>)) as Hold
-    bench.assertSafe(next)
+    fixture.assertSafe(next)
     await next.unlock()
     await assert.rejects(hold.unlock(), { reason: 'gone' })
   })
 
-  it('that the operator does not live to finish leaves only the mark, which ends nothing later', async () => {
-    const { clock, otherPort } = bench
+  it('a forceUnlock({ holder }) whose operator dies leaves only the mark, which ends nothing later', async () => {
+    const { clock, otherPort } = fixture
     isReachable = false
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     const forcing = force(hold, { anyway: true }).catch(() => {})
     await settle()
     otherPort.isDisconnected = true
     await clock.advance(10_000)
-    bench.assertSafe(hold)
+    fixture.assertSafe(hold)
     assert.notEqual(markInRedis(hold.holder), null)
     isReachable = true
     notify(hold)
     await clock.advance(100)
-    bench.assertSafe(hold)
+    fixture.assertSafe(hold)
     otherPort.isDisconnected = false
     await clock.until(forcing)
     await hold.unlock()
   })
 
-  it('is recorded, the latest first', async () => {
-    const { clock } = bench
+  it('forceUnlock({ holder }) is recorded, the latest first', async () => {
+    const { clock } = fixture
     const context: LeaseContext = theirs.context
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     await clock.until(force(hold, { graceMs: 0 }))
     await clock.until(theirs.forceUnlock({ holder: hold.holder }))
-    bench.redis.execute(['LPUSH', AUDIT_KEY, 'not of ours', '{}'])
+    fixture.redis.execute(['LPUSH', AUDIT_KEY, 'not of ours', '{}'])
     const [last, first, ...others] = await readAudit(context)
     assert.equal(others.length, 0)
     assert.deepEqual(
@@ -534,21 +567,21 @@ describe('forceUnlock({ holder })', () => {
     assert.equal(last?.outcome, 'not-held')
   })
 
-  it('keeps the newest 1,000 records', async () => {
-    for (let n = 0; n < 1_005; n++) bench.redis.execute(['LPUSH', AUDIT_KEY, `{"n":${n}}`])
+  it('the audit keeps the newest 1,000 records', async () => {
+    for (let n = 0; n < 1_005; n++) fixture.redis.execute(['LPUSH', AUDIT_KEY, `{"n":${n}}`])
     await theirs.forceUnlock({ holder: 'somebody:1' })
-    const lines = bench.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
+    const lines = fixture.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
     assert.equal(lines.length, 1_000)
     assert.match(lines[0] as string, /somebody:1/)
   })
 
-  it('records at most 2 KB of each, with the beginning of every text', async () => {
+  it('an audit record has at most 2 KB, with the beginning of every text', async () => {
     const name = 'a'.repeat(3_000)
     const reason = '不'.repeat(1_024)
-    await bench.clock.until(
-      bench.other.getLock(name).forceUnlock({ holder: 'somebody:1', reason, by: '\u0001'.repeat(1_024) }),
+    await fixture.clock.until(
+      fixture.other.getLock(name).forceUnlock({ holder: 'somebody:1', reason, by: '\u0001'.repeat(1_024) }),
     )
-    const [line = ''] = bench.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
+    const [line = ''] = fixture.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
     assert(line.length > 500 && Buffer.byteLength(line) <= 2_048, `${Buffer.byteLength(line)} bytes`)
     const [entry] = await readAudit(theirs.context as LeaseContext)
     for (const [text, whole] of [
@@ -560,15 +593,25 @@ describe('forceUnlock({ holder })', () => {
     assert.equal(entry?.holder, 'somebody:1')
   })
 
+  it('an audit record keeps the texts that are no longer than those that are cut', async () => {
+    const reason = 'r'.repeat(512)
+    await fixture.clock.until(
+      fixture.other.getLock('a'.repeat(3_000)).forceUnlock({ holder: 'somebody:1', reason, by: 'me' }),
+    )
+    const [entry] = await readAudit(theirs.context as LeaseContext)
+    assert.equal(entry?.lock, `${'a'.repeat(512)}…`)
+    assert.equal(entry?.reason, reason)
+  })
+
   for (const [what, script, options] of [
     ['the mark', 'forced/mark', {}],
     ['the release on behalf of the holder', 'lock/release-queued', { anyway: true }],
     ['the withdrawal of the mark', 'forced/withdraw', {}],
   ] as const) {
-    it(`is recorded although the reply to ${what} is lost, as soon as Redis replies again`, async () => {
-      const { clock, otherPort } = bench
+    it(`forceUnlock({ holder }) is recorded although the reply to ${what} is lost, once Redis replies`, async () => {
+      const { clock, otherPort } = fixture
       isReachable = false
-      const hold = await bench.lock.lock()
+      const hold = await fixture.lock.lock()
       const { fault } = otherPort
       let isLost = false
       otherPort.fault = (sent) => {
@@ -585,10 +628,10 @@ describe('forceUnlock({ holder })', () => {
     })
   }
 
-  it('warns if Redis cannot record it for a minute', async () => {
-    const { clock, otherPort } = bench
+  it('forceUnlock({ holder }) warns if Redis cannot record it for a minute', async () => {
+    const { clock, otherPort } = fixture
     const warnings: unknown[] = []
-    bench.other.on('warning', ({ message }) => warnings.push(message))
+    fixture.other.on('warning', ({ message }) => warnings.push(message))
     const { fault } = otherPort
     otherPort.fault = (sent) => (sent.name === 'forced/record' ? { errorReply: 'ERR upstream failure' } : fault(sent))
     await clock.until(theirs.forceUnlock({ holder: 'somebody:1' }))
@@ -596,11 +639,11 @@ describe('forceUnlock({ holder })', () => {
     assert.match(warnings.join(), /^The forced release of "a" \(not-held\) could not be recorded .* upstream failure$/)
   })
 
-  it('warns if Redis refuses to record it', async () => {
-    const { clock } = bench
+  it('forceUnlock({ holder }) warns if Redis refuses to record it', async () => {
+    const { clock } = fixture
     const warnings: (Error & { code?: string })[] = []
-    bench.other.on('warning', (warning) => warnings.push(warning))
-    bench.otherPort.once('forced/record', { errorReply: 'NOPERM No permissions to access a key' })
+    fixture.other.on('warning', (warning) => warnings.push(warning))
+    fixture.otherPort.once('forced/record', { errorReply: 'NOPERM No permissions to access a key' })
     await clock.until(theirs.forceUnlock({ holder: 'somebody:1' }))
     assert.deepEqual(
       warnings.map(({ code }) => code),
@@ -608,8 +651,8 @@ describe('forceUnlock({ holder })', () => {
     )
   })
 
-  it('rejects what cannot work, and sends nothing', async () => {
-    const { client, port } = bench
+  it('forceUnlock({ holder }) rejects what cannot work, and sends nothing', async () => {
+    const { client, port } = fixture
     const wrong: [ForceUnlockOptions | undefined, string][] = [
       [undefined, 'options'],
       [{} as ForceUnlockOptions, 'holder'],
@@ -624,7 +667,7 @@ describe('forceUnlock({ holder })', () => {
       [{ holder: 'a:1', grace: 7 } as ForceUnlockOptions, 'grace'],
     ]
     for (const [options, path] of wrong) {
-      await assert.rejects(bench.lock.forceUnlock(options as ForceUnlockOptions), { code: 'LOCK_CONFIG', path })
+      await assert.rejects(fixture.lock.forceUnlock(options as ForceUnlockOptions), { code: 'LOCK_CONFIG', path })
     }
     const both = client.getReadWriteLock('a')
     for (const lock of [both.readLock(), both.writeLock()]) {
@@ -636,8 +679,8 @@ describe('forceUnlock({ holder })', () => {
     assert.equal(port.count(), 0)
   })
 
-  it('rejects a lock of another kind', async () => {
-    const hold = await bench.client.getReadWriteLock('a').readLock().lock()
+  it('forceUnlock({ holder }) rejects a lock of another kind', async () => {
+    const hold = await fixture.client.getReadWriteLock('a').readLock().lock()
     await assert.rejects(force(hold), { code: 'LOCK_WRONG_TYPE' })
     await hold.unlock()
   })
@@ -645,7 +688,7 @@ describe('forceUnlock({ holder })', () => {
 
 for (const anyway of [false, true]) {
   describe(`forceUnlock({ holder${anyway ? ', anyway' : ''} }) of each kind of lock`, () => {
-    const kinds: [string, (client: typeof bench.client) => Lock][] = [
+    const kinds: [string, (client: typeof fixture.client) => Lock][] = [
       ['lock', (client) => client.getLock('a')],
       ['non-reentrant lock', (client) => client.getNonReentrantLock('a')],
       ['fair lock', (client) => client.getFairLock('a')],
@@ -656,8 +699,8 @@ for (const anyway of [false, true]) {
       ['string lock', (client) => client.getStringLock('a')],
     ]
     for (const [title, of] of kinds) {
-      it(`ends the hold of a ${title}, and only that`, async () => {
-        const { clock, client, other } = bench
+      it(`forceUnlock({ holder${anyway ? ', anyway' : ''} }) ends the hold of a ${title}, and only that`, async () => {
+        const { clock, client, other } = fixture
         isReachable = !anyway
         const hold = await of(client).lock()
         const reader = title === 'read lock' ? await of(other).lock() : undefined

@@ -108,7 +108,7 @@ describe('a call with any arguments', () => {
   after(() => process.off('unhandledRejection', onUnhandled))
 
   for (const [title, [subject, methods]] of Object.entries(SUBJECTS)) {
-    it(`works or fails with a typed error: ${title}`, async () => {
+    it(`a call with any arguments works or fails with a typed error: ${title}`, async () => {
       const calls = fc.tuple(fc.constantFrom(...methods), fc.array(argument, { maxLength: 3 }))
       await fuzz(calls, async ([method, args]) => {
         const redis = createTestRedis({ time: 'virtual' })

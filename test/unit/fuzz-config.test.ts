@@ -50,7 +50,7 @@ async function isRefused(check: () => unknown, type: new (...args: never[]) => E
 
 suite('a URL with a password in the place of something else', () => {
   for (const password of [SECRET, `a/${SECRET}`, `${SECRET}@`, `a:/\n${SECRET}`]) {
-    it(`is in no error: ${JSON.stringify(password)}`, async () => {
+    it(`a password in the wrong place of a URL is in no error: ${JSON.stringify(password)}`, async () => {
       const url = `redis://u:${password}@host:1`
       const error = new ConfigError('timeout', url, 'a whole number')
       assert.equal(error.message, 'timeout: expected a whole number')
@@ -68,16 +68,16 @@ suite('a URL with a password in the place of something else', () => {
 })
 
 suite('any input', () => {
-  it('as a configuration is read, or refused with its path', async () => {
+  it('any input as a configuration is read, or refused with its path', async () => {
     await fuzz(config, async (any) => void (await isRefused(() => describe(any as RedissonConfig), ConfigError)))
   })
 
-  it('as YAML is read, or refused', async () => {
+  it('any input as YAML is read, or refused', async () => {
     const text = fc.oneof(fc.string(), fc.json(), fc.constantFrom('a: b: c', '- [', '!!js/function x', '&a [*a]', '\t'))
     await fuzz(text, async (any) => void (await isRefused(() => parseYaml(any), ConfigError)))
   })
 
-  it('as a URL is accepted, or refused without its password', async () => {
+  it('any input as a URL is accepted, or refused without its password', async () => {
     const part = fc.oneof(
       fc.webUrl(),
       fc.string(),
@@ -90,7 +90,7 @@ suite('any input', () => {
     await fuzz(fc.anything(), async (any) => void (await isRefused(() => checkRedisUrl(any, 'url'), ConfigError)))
   })
 
-  it('as a command line is run, or refused as wrong usage', async () => {
+  it('any input as a command line is run, or refused as wrong usage', async () => {
     const word = fc.oneof(
       fc.constantFrom(
         '--redis',

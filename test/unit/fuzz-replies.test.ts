@@ -98,7 +98,7 @@ const USES: Readonly<Record<string, (client: Client) => Promise<unknown>>> = {
 
 describe('a reply that no script returns', () => {
   for (const [title, use] of Object.entries(USES)) {
-    it(`is a typed error at most, and every call settles: ${title}`, async () => {
+    it(`a reply that no script returns is a typed error at most, and every call settles: ${title}`, async () => {
       // Which of the first replies are replaced, and by what.
       const other = fc.record({ reply })
       const plan = fc.array(fc.option(other, { freq: 2 }), { minLength: 1, maxLength: 12 })

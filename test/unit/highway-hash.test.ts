@@ -19,7 +19,7 @@ describe('the digest of a value', () => {
   }
   for (const [value, digest] of Object.entries(digests)) {
     const shown = value.length > 20 ? `${value.slice(0, 2)}… (${value.length} characters)` : value
-    it(`is ${digest} for ${JSON.stringify(shown)}`, () => {
+    it(`the digest of a value is ${digest} for ${JSON.stringify(shown)}`, () => {
       assert.equal(fieldDigest(value), digest)
     })
   }
@@ -44,7 +44,7 @@ describe('the digest of a value', () => {
   `
   const TEXT = 'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_.,:;!?'
 
-  it('is that of Redisson for every length up to 70 bytes', () => {
+  it('the digest of a value is that of Redisson for every length up to 70 bytes', () => {
     const expected = BY_LENGTH.trim().split(/\s+/)
     assert.equal(expected.length, TEXT.length + 1)
     assert.deepEqual(
@@ -58,11 +58,11 @@ describe('HighwayHash-128', () => {
   // The key of the algorithm's own test vectors: the bytes 0 to 31.
   const KEY = [0x0706050403020100n, 0x0f0e0d0c0b0a0908n, 0x1716151413121110n, 0x1f1e1d1c1b1a1918n] as const
 
-  it('gives its two halves in their order', () => {
+  it('HighwayHash-128 gives its two halves in their order', () => {
     assert.deepEqual(highwayHash128(new Uint8Array(0), KEY), [0x0fed268f9d8ffec7n, 0x33565e767f093e6fn])
   })
 
-  it('takes bytes from the middle of a buffer, and leaves them as they are', () => {
+  it('HighwayHash-128 takes bytes from the middle of a buffer, and leaves them as they are', () => {
     const bytes = Uint8Array.from({ length: 100 }, (_, n) => n)
     const part = bytes.subarray(3, 3 + 45)
     assert.deepEqual(highwayHash128(part, KEY), highwayHash128(Uint8Array.from(part), KEY))

@@ -13,11 +13,11 @@ import { FakePort } from '../support/fakes/fake-port.js'
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 describe('a holder', () => {
-  it('is spelled <client id>:<owner id>', () => {
+  it('a holder is spelled <client id>:<owner id>', () => {
     assert.equal(formatHolder('9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1', 42), '9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1:42')
   })
 
-  it('of a hold names the client, and an owner of its own', async () => {
+  it('a holder of a hold names the client, and an owner of its own', async () => {
     const clock = new FakeClock()
     const client = new Client(new FakePort(clock), {}, { clock })
     const [first, second] = [await client.getLock('a').lock(), await client.getLock('b').lock()]
@@ -27,13 +27,13 @@ describe('a holder', () => {
     await clock.until(client.close())
   })
 
-  it('that another process passed on is taken as it was spelled', () => {
+  it('a holder that another process passed on is taken as it was spelled', () => {
     for (const holder of [formatHolder(systemRandom.uuid(), 1), formatHolder('some_client', 2 ** 53 - 1)]) {
       assert.equal(checkHolder(holder, 'a'), holder)
     }
   })
 
-  it('that nobody can have spelled is refused', () => {
+  it('a holder that nobody can have spelled is refused', () => {
     const wrong = ['', 'a', 'a:', ':1', 'a:0', 'a:-1', 'a:1.5', 'a:1e3', 'a:01', 'a:1:2', 'a b:1', 'a:1\n', 'a:1 ']
     for (const holder of [...wrong, `${'a'.repeat(65)}:1`, 'a:12345678901234567', 1, null, undefined, ['a:1'], {}]) {
       assert.throws(
@@ -46,7 +46,7 @@ describe('a holder', () => {
 })
 
 describe('an owner id', () => {
-  it('is a positive integer that no other owner of the client has', () => {
+  it('an owner id is a positive integer that no other owner of the client has', () => {
     const owners = new Owners()
     const ids = Array.from({ length: 1_000 }, () => owners.next().id)
     assert(ids.every((id) => Number.isSafeInteger(id) && id > 0))
@@ -55,7 +55,7 @@ describe('an owner id', () => {
 })
 
 describe('an owner', () => {
-  it('claims each field once until it frees it, and knows which of its fields are of one lock', () => {
+  it('an owner claims each field once until it frees it, and knows which fields are of one lock', () => {
     const owner = new Owners().next()
     assert.equal(owner.claim('/a'), true)
     assert.equal(owner.claim('/a'), false)
@@ -63,11 +63,11 @@ describe('an owner', () => {
     assert.deepEqual([owner.hasOnly('/a'), owner.hasOnly('write/a'), owner.hasOnly('/b')], [true, false, true])
     owner.claim('/b')
     assert.deepEqual([owner.hasOnly('/a'), owner.hasSameLock('/b')], [true, true])
-    owner.free('/a')
+    owner.unclaim('/a')
     assert.deepEqual([owner.hasSameLock('/a'), owner.claim('/a')], [false, true])
   })
 
-  it('never takes a field again for which it is retired, and takes others', () => {
+  it('an owner never takes a field again for which it is retired, and takes others', () => {
     const owner = new Owners().next()
     assert.deepEqual([owner.isSpent, owner.isRetiredFor('/a')], [false, false])
     owner.retire('/a')
@@ -78,7 +78,7 @@ describe('an owner', () => {
 })
 
 describe('a client id', () => {
-  it('is a random UUID of its own', () => {
+  it('a client id is a random UUID of its own', () => {
     const ids = Array.from({ length: 1_000 }, () => systemRandom.uuid())
     assert.deepEqual(
       ids.filter((id) => !UUID.test(id)),
@@ -88,7 +88,7 @@ describe('a client id', () => {
     assert.match(new Client(new FakePort(new FakeClock())).id, UUID)
   })
 
-  it('ends in eight digits that no id of Redisson ends in', () => {
+  it('a client id ends in eight digits that no id of Redisson ends in', () => {
     const id = markedId('01234567-89ab-4cde-8f01-23456789abcd')
     assert.equal(id, '01234567-89ab-4cde-8f01-2345401dfa57')
     assert.equal(isMarked(id), true)
@@ -96,7 +96,7 @@ describe('a client id', () => {
     assert.equal(isMarked('401dfa57-89ab-4cde-8f01-23456789abcd'), false)
   })
 
-  it('differs between two processes started from one snapshot', (t) => {
+  it('a client id differs between two processes started from one snapshot', (t) => {
     const start = snapshotOf(t, 'systemRandom.uuid()')
     const [first, second] = [start(), start()]
     assert.match(first, UUID)

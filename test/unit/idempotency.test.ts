@@ -42,7 +42,7 @@ describe('an operation on a semaphore or latch', () => {
     return Math.abs(now - Number(command.at(-1))) > 100_000 ? [now] : 7
   }
 
-  it('is sent again with the time of Redis if that was not known, under the same idempotency key', async () => {
+  it('an operation is sent again with the time of Redis, if unknown, under the same idempotency key', async () => {
     const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now())(command))
     const operation = keys.open('a')
     assert.equal(await keys.send(operation, release), 7)
@@ -56,10 +56,10 @@ describe('an operation on a semaphore or latch', () => {
     assert.equal(keys.mayHaveRun(operation), false)
     keys.close(operation)
     await keys.flush()
-    assert.equal(clock.pending, 0)
+    assert.equal(clock.keepingAlive, 0)
   })
 
-  it('waits at most 20 s for a reply, so that it can be repeated or cancelled in time', async () => {
+  it('an operation waits at most 20 s for a reply, so that it can be repeated or cancelled', async () => {
     const { clock, keys } = setUp(() => new Promise(() => {}), 200_000)
     const outcome = keys.send(keys.open('a'), release).catch((error: unknown) => error)
     const startedAt = clock.now()
@@ -67,7 +67,7 @@ describe('an operation on a semaphore or latch', () => {
     assert.equal(clock.now() - startedAt, 20_000)
   })
 
-  it('may have run if its reply was lost, unless its time was not known', async () => {
+  it('an operation may have run if its reply was lost, unless its time was not known', async () => {
     let isLost = true
     const { clock, keys } = setUp((command) => {
       if (isLost) throw new Error('Connection is closed')
@@ -84,7 +84,7 @@ describe('an operation on a semaphore or latch', () => {
     assert.equal(keys.mayHaveRun(operation), true)
   })
 
-  it('has not run if Redis replied with an error', async () => {
+  it('an operation has not run if Redis replied with an error', async () => {
     let error: Error | undefined
     const { clock, keys } = setUp((command) => {
       if (error) throw error
@@ -97,7 +97,7 @@ describe('an operation on a semaphore or latch', () => {
     assert.equal(keys.mayHaveRun(operation), false)
   })
 
-  it('that arrives too late is not sent with a new time if an earlier copy may have run', async () => {
+  it('an operation that arrives too late gets no new time if an earlier copy may have run', async () => {
     let isLost = false
     const { clock, sent, keys } = setUp((command) => {
       if (isLost) throw new Error('Connection is closed')
@@ -114,7 +114,7 @@ describe('an operation on a semaphore or latch', () => {
     assert.equal(sent.length, 1)
   })
 
-  it('is sent again after a reconnect if Redis refuses it because its time was not known', async () => {
+  it('an operation is sent again after a reconnect if Redis refuses it for its unknown time', async () => {
     const { clock, keys, scripts } = setUp((command) => {
       if (command.at(-1) === '0') scripts.reconnects++
       return redisAt(() => clock.now())(command)
@@ -122,21 +122,21 @@ describe('an operation on a semaphore or latch', () => {
     assert.equal(await keys.send(keys.open('a'), release), 7)
   })
 
-  it('runs although the clock of Redis is set three times meanwhile', async () => {
+  it('an operation runs although the clock of Redis is set three times meanwhile', async () => {
     const replies = [[1_000_000], [2_000_000], [3_000_000], 7]
     const { sent, keys } = setUp(() => replies.shift())
     assert.equal(await keys.send(keys.open('a'), release), 7)
     assert.equal(sent.length, 4)
   })
 
-  it('is given up if the clock of Redis jumps with every reply', async () => {
+  it('an operation is given up if the clock of Redis jumps with every reply', async () => {
     let jumps = 0
     const { sent, keys } = setUp(() => [++jumps * 1_000_000])
     await assert.rejects(keys.send(keys.open('a'), release), TooLate)
     assert(sent.length < 10, `${sent.length} times`)
   })
 
-  it('keeps its stored reply until copies that may be in flight would be refused', async () => {
+  it('an operation keeps its stored reply until copies in flight would be refused', async () => {
     const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now())(command))
     const first = keys.open('a')
     await keys.send(first, release)
@@ -157,7 +157,7 @@ describe('an operation on a semaphore or latch', () => {
     }
   })
 
-  it('keeps its reply in Redis when the connection was lost meanwhile, because the client may have sent it twice', async () => {
+  it('an operation keeps its reply in Redis when the connection was lost, as it may be sent twice', async () => {
     const { clock, sent, keys, scripts } = setUp((command) => redisAt(() => clock.now())(command))
     const forgets = () => sent.filter(([, sha1]) => sha1 === FORGET.sha1).map((command) => command.slice(4))
     await keys.send(keys.open('a'), release) // from here on the clock of Redis is known
@@ -172,7 +172,7 @@ describe('an operation on a semaphore or latch', () => {
     assert.deepEqual(forgets(), [['2']])
   })
 
-  it('needs no further round trip after a deletion whose reply said that the clock of Redis was set', async () => {
+  it('an operation needs no further round trip after a deletion that said the clock was set', async () => {
     let setBy = 0
     const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now() + setBy)(command))
     const operation = keys.open('a')
@@ -203,7 +203,7 @@ describe('stored replies that are no longer needed', () => {
     return { clock, forgets, keys, close }
   }
 
-  it('are deleted after 50 ms, all of one semaphore in one command, without keeping the process alive', async () => {
+  it('stored replies of a semaphore are deleted together after 50 ms, keeping no process alive', async () => {
     const { clock, forgets, close } = setUp()
     close(1)
     await clock.advance(49)
@@ -212,13 +212,13 @@ describe('stored replies that are no longer needed', () => {
     assert.deepEqual(forgets, [])
     await clock.advance(1)
     assert.deepEqual(forgets, [['1', '2', '3']])
-    assert.equal(clock.pending, 0)
+    assert.equal(clock.keepingAlive, 0)
     close(1)
     await clock.advance(50)
     assert.deepEqual(forgets.slice(1), [['4']])
   })
 
-  it('are deleted by 1,000 in one command', async () => {
+  it('stored replies are deleted by 1,000 in one command', async () => {
     const { forgets, keys, close } = setUp()
     close(2_000)
     await keys.flush()
@@ -231,7 +231,7 @@ describe('stored replies that are no longer needed', () => {
     )
   })
 
-  it('have been deleted when flush() resolves, or Redis could not be reached', async () => {
+  it('stored replies have been deleted when flush() resolves, or Redis could not be reached', async () => {
     for (const outcome of [() => Promise.resolve(EPOCH_MS), () => Promise.reject(new Error('Connection is closed'))]) {
       let end = (): void => {}
       const { keys, close } = setUp(() => new Promise<void>((resolve) => (end = resolve)).then(outcome))

@@ -56,7 +56,7 @@ const wait = (waitedMs: number, isListening = false): WaitState => ({
 })
 
 describe('a lock as it is shown', () => {
-  it('has the holders of its key, and since when if their clients reply', () => {
+  it('a lock as it is shown has the holders of its key, and since when if their clients reply', () => {
     const { info, unconfirmed } = join({ holders: ['c1:1', 'c2:1'], says: { c2: { holds: [hold('c2:1')] } } })
     assert.deepEqual(info.holders, [
       { holder: 'c2:1', holdCount: 1, status: 'responding', heldMs: 110, label: 'refund' },
@@ -65,13 +65,13 @@ describe('a lock as it is shown', () => {
     assert.equal(unconfirmed, 0)
   })
 
-  it('has no holder by a message: neither an own one, nor details of that of another client', () => {
+  it("a lock as it is shown has no holder by a message, own or of another client's details", () => {
     const { info, unconfirmed } = join({ holders: ['c1:1'], says: { liar: { holds: [hold('liar:1'), hold('c1:1')] } } })
     assert.deepEqual(info.holders, [{ holder: 'c1:1', holdCount: 1, status: 'unlisted' }])
     assert.equal(unconfirmed, 1)
   })
 
-  it('shows the holder of a permit by the client that has its id', () => {
+  it('a lock as it is shown shows the holder of a permit by the client that has its id', () => {
     const { info } = join({
       kind: 'permit expirable semaphore',
       holders: ['0f0f'],
@@ -82,7 +82,7 @@ describe('a lock as it is shown', () => {
     assert.equal(info.holders[0].heldMs, 110)
   })
 
-  it('takes what a client that does not reply last said from its record, made older by the age of the record', () => {
+  it('a lock shows what a silent client last recorded, made older by the age of the record', () => {
     for (const [status, absence] of [
       ['silent', { silent: ['c1'] }],
       ['disconnected', { absent: ['c1'] }],
@@ -94,7 +94,7 @@ describe('a lock as it is shown', () => {
     }
   })
 
-  it('has waiters in the order of their turns, and those without a queue after them', () => {
+  it('a lock as it is shown has waiters in the order of their turns, then those without a queue', () => {
     const { info } = join({
       holders: ['c9:1'],
       tickets: ['c1:7', 'c2:3', 'c3:1', 'gone:2'],
@@ -112,7 +112,7 @@ describe('a lock as it is shown', () => {
     )
   })
 
-  it('gives each place in the queue of a fair lock one wait of its client', () => {
+  it('a lock as it is shown has one wait of a client for each place in the fair queue', () => {
     const { info } = join({ queue: ['c1:1', 'java:4', 'c1:2'], says: { c1: { waits: [wait(10), wait(30)] } } })
     assert.deepEqual(
       info.waiters.map(({ holder, position, waitedMs }) => [holder, position, waitedMs]),
@@ -124,18 +124,18 @@ describe('a lock as it is shown', () => {
     )
   })
 
-  it('has no waiter by a record that no queue confirms', () => {
+  it('a lock as it is shown has no waiter by a record that no queue confirms', () => {
     const { info } = join({ records: { c1: { waits: [wait(10)] } }, absent: ['c1'] })
     assert.deepEqual(info.waiters, [])
   })
 
-  it('counts listeners that are no client that replied and listens', () => {
+  it('a lock as it is shown counts listeners that are no client that replied and listens', () => {
     const says = { c1: { waits: [wait(1, true), wait(2, true)] }, c2: { waits: [wait(3)] } }
     assert.equal(join({ says, listeners: 3 }).info.otherListeners, 2)
     assert.equal(join({ says, listeners: 0 }).info.otherListeners, 0)
   })
 
-  it('is incomplete if listeners are not known, or a client left something out', () => {
+  it('a lock as it is shown is incomplete if listeners are not known, or a client left something out', () => {
     assert.equal(join({}).info.isComplete, true)
     assert.equal(join({ listeners: undefined }).info.isComplete, false)
     assert.equal(join({ says: { c1: { more: 3 } } }).info.isComplete, false)

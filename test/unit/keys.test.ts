@@ -22,12 +22,12 @@ describe('the channel of a lock', () => {
     constructor: 'redisson_lock__channel:{constructor}',
   }
   for (const [lockName, channel] of Object.entries(channels)) {
-    it(`is ${JSON.stringify(channel)} for ${JSON.stringify(lockName)}`, () => {
+    it(`the channel of a lock is ${JSON.stringify(channel)} for ${JSON.stringify(lockName)}`, () => {
       assert.equal(lockChannel(lockName), channel)
     })
   }
 
-  it('carries the message 0', () => {
+  it('the channel of a lock carries the message 0', () => {
     assert.equal(UNLOCK_MESSAGE, '0')
   })
 })

@@ -6,7 +6,7 @@ import { SpinKind, type SpinLockOptions } from '../../src/locks/kinds/spin.js'
 import { STRING } from '../../src/locks/kinds/string.js'
 import { KIND_IDS, KINDS, NAMED_KIND_IDS, type NamedKindId } from '../../src/locks/kinds/table.js'
 import type { Random } from '../../src/util/random.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { FakeClock } from '../support/fakes/fake-clock.js'
 import { FakePort } from '../support/fakes/fake-port.js'
 
@@ -18,16 +18,16 @@ it('the getter in each row of the table of kinds returns a lock of that kind', a
 })
 
 it('a lock of any kind is renewed as long as it is held', async () => {
-  const bench = new ClientBench({})
+  const fixture = new ClientFixture({})
   for (const id of NAMED_KIND_IDS) {
-    const lock = lockOfKind(bench.client, id, 'a')
+    const lock = lockOfKind(fixture.client, id, 'a')
     const hold = await lock.lock()
-    await bench.clock.advance(61_000)
+    await fixture.clock.advance(61_000)
     hold.assertHeld()
     assert((await lock.remainingLeaseMs()) >= 20_000, id)
     await hold.unlock()
   }
-  await bench.close()
+  await fixture.close()
 })
 
 /** Every pair of kinds for which `relates` is true: the one that is requested, and the one that is held. */

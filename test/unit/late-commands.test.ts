@@ -6,7 +6,7 @@ import type { Hold } from '../../src/index.js'
 import { SCRIPTS } from '../../src/lua/generated.js'
 import { TOO_LATE } from '../../src/lua/variants.js'
 import { systemRandom } from '../../src/util/random.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { kinds } from '../support/kinds.js'
 
@@ -14,8 +14,8 @@ const COMMAND_TIMEOUT_MS = 3_000
 /** After this no command runs that takes something: the clocks of client and server may differ by a second. */
 const LATE_MS = COMMAND_TIMEOUT_MS + 1_001
 
-/** A bench whose first client's commands are kept, so that copies of them can be delivered at any time. */
-class Copies extends ClientBench {
+/** A fixture whose first client's commands are kept, so that copies of them can be delivered at any time. */
+class Copies extends ClientFixture {
   #sent: (readonly string[])[] = []
 
   constructor() {
@@ -73,7 +73,7 @@ describe('every script', () => {
     ['it changes nothing', /\/(inspect|token|read)$/],
   ]
 
-  it('has a rule for its late copies', () => {
+  it('every script has a rule for its late copies', () => {
     const without = SCRIPTS.filter(({ name }) => !RULES.some(([, scripts]) => scripts.test(name)))
     assert.deepEqual(
       without.map(({ name }) => name),
@@ -81,7 +81,7 @@ describe('every script', () => {
     )
   })
 
-  it('has a deadline exactly if it takes something', () => {
+  it('every script has a deadline exactly if it takes something', () => {
     const [[, takes]] = RULES as [(typeof RULES)[number]]
     for (const { name, expires = false } of SCRIPTS) assert.equal(expires, takes.test(name), name)
   })
@@ -115,42 +115,42 @@ for (const kind of kinds) {
       await (await settled((part as NonNullable<typeof part>).adopt(await given.handOver()))).unlock()
     }
 
-    it('take nothing, and end nothing that others have, when copies of them arrive late', async () => {
-      const bench = new Copies()
-      const commands = await bench.commandsDuring(() => useOf(bench))
-      await bench.clock.advance(LATE_MS)
-      const free = bench.content
-      bench.deliver(commands)
-      assert.deepEqual(bench.content, free, 'nobody has it')
+    it(`copies of commands of a ${kind.name} that arrive late take nothing, and end nothing of others`, async () => {
+      const fixture = new Copies()
+      const commands = await fixture.commandsDuring(() => useOf(fixture))
+      await fixture.clock.advance(LATE_MS)
+      const free = fixture.content
+      fixture.deliver(commands)
+      assert.deepEqual(fixture.content, free, 'nobody has it')
 
-      const hold = await bench.clock.until(kind.rival(bench.other, 'a').lock({ leaseTimeMs: 50_000 }))
-      const held = bench.content
-      bench.deliver(commands)
-      assert.deepEqual(bench.content, held, 'the other client has it')
+      const hold = await fixture.clock.until(kind.rival(fixture.other, 'a').lock({ leaseTimeMs: 50_000 }))
+      const held = fixture.content
+      fixture.deliver(commands)
+      assert.deepEqual(fixture.content, held, 'the other client has it')
       hold.assertHeld()
       await hold.unlock()
-      await bench.close()
+      await fixture.close()
     })
 
-    it('that take it and were sent twice take it for a second at most', async () => {
-      const bench = new Copies()
-      const { client, clock, port } = bench
+    it(`commands that take a ${kind.name} and were sent twice take it for a second at most`, async () => {
+      const fixture = new Copies()
+      const { client, clock, port } = fixture
       for (const atLeastMs of kind.isShared || kind.isJoint ? [undefined] : [undefined, 1_000]) {
-        const [first] = await bench.commandsDuring(async () => {
+        const [first] = await fixture.commandsDuring(async () => {
           const running = kind.lock(client, 'a').withLock({ atLeastMs }, () => {
             port.reconnect() // the Redis client may have sent it twice
           })
           await clock.until(running)
         })
         await clock.advance(1_500)
-        const free = bench.content
-        bench.deliver([first as readonly string[]])
-        assert.notDeepEqual(bench.content, free, 'a copy that arrives in time is like the first')
+        const free = fixture.content
+        fixture.deliver([first as readonly string[]])
+        assert.notDeepEqual(fixture.content, free, 'a copy that arrives in time is like the first')
         await clock.advance(1_000)
-        assert.deepEqual(bench.content, free)
+        assert.deepEqual(fixture.content, free)
         await clock.advance(10_000)
       }
-      await bench.close()
+      await fixture.close()
     })
   })
 }
@@ -172,36 +172,36 @@ describe('commands of semaphores and latches', () => {
     const create = creations[name.split('.')[0] as string] as NonNullable<(typeof creations)[string]>
 
     it(`${name}() changes nothing that was created since, when a copy of it arrives`, async () => {
-      const bench = new Copies()
-      const { clock, other, port } = bench
+      const fixture = new Copies()
+      const { clock, other, port } = fixture
       await clock.until(create(other))
-      const commands = await bench.commandsDuring(async () => {
-        const using = use(bench.client)
+      const commands = await fixture.commandsDuring(async () => {
+        const using = use(fixture.client)
         await turn()
         port.reconnect()
         await clock.until(using)
       })
-      bench.redis.delete('a')
-      bench.redis.delete('{a}:timeout')
+      fixture.redis.delete('a')
+      fixture.redis.delete('{a}:timeout')
       await clock.until(create(other))
-      const created = bench.content
+      const created = fixture.content
       for (const afterMs of name.endsWith('delete') ? [0, LATE_MS] : [LATE_MS]) {
         await clock.advance(afterMs)
-        bench.deliver(commands)
-        assert.deepEqual(bench.content, created, `${afterMs} ms later`)
+        fixture.deliver(commands)
+        assert.deepEqual(fixture.content, created, `${afterMs} ms later`)
       }
     })
   }
 
   it('updateLeaseTime() sets a lease once', async () => {
-    const bench = new Copies()
-    const { client, clock, port, otherPort } = bench
+    const fixture = new Copies()
+    const { client, clock, port, otherPort } = fixture
     const other = new Client(otherPort, {}, { clock, random: systemRandom })
     await clock.until(creations['permits']?.(other) as Promise<unknown>)
     const permits = other.getPermitExpirableSemaphore('a')
     const permit = await clock.until(permits.acquire({ leaseTimeMs: 60_000 }))
     const [id] = permit.permitIds as readonly [string]
-    const commands = await bench.commandsDuring(async () => {
+    const commands = await fixture.commandsDuring(async () => {
       const updating = client.getPermitExpirableSemaphore('a').updateLeaseTime(id, 5_000)
       await turn()
       port.reconnect()
@@ -210,7 +210,7 @@ describe('commands of semaphores and latches', () => {
     await clock.until(permits.updateLeaseTime(id, 600_000))
     for (const afterMs of [0, LATE_MS]) {
       await clock.advance(afterMs)
-      bench.deliver(commands)
+      fixture.deliver(commands)
       const leftMs = await clock.until(permits.getLeaseTime(id))
       assert(leftMs > 590_000, `${leftMs} ms`)
     }
@@ -218,33 +218,33 @@ describe('commands of semaphores and latches', () => {
 })
 
 describe('a command that arrives too late', () => {
-  it('is sent again while its caller waits, with the time of Redis that the reply has', async () => {
-    const bench = new Copies()
-    const { clock, client, lock, port } = bench
+  it('a late command is sent again while its caller waits, with the time of Redis in the reply', async () => {
+    const fixture = new Copies()
+    const { clock, client, lock, port } = fixture
     client.getLock('a').context.scripts.learnTime('a', clock.now() - 10_000)
     const hold = await clock.until(lock.lock())
-    bench.assertSafe(hold)
+    fixture.assertSafe(hold)
     assert.equal(port.count('lock/acquire'), 2)
     await hold.unlock()
-    await bench.close()
+    await fixture.close()
   })
 
-  it('has not run, if the caller does not wait any more', async () => {
-    const bench = new Copies()
-    const { clock, lock, port } = bench
+  it('a late command has not run, if the caller does not wait any more', async () => {
+    const fixture = new Copies()
+    const { clock, lock, port } = fixture
     port.fault = ({ name }) => (name === 'lock/acquire' ? { requestMs: 2_000 + COMMAND_TIMEOUT_MS } : undefined)
     await assert.rejects(clock.until(lock.tryLock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
     await clock.advance(5_000)
-    assert.deepEqual(bench.redis.keys, [])
+    assert.deepEqual(fixture.redis.keys, [])
     port.fault = () => undefined
-    await bench.close()
+    await fixture.close()
   })
 
-  it('says so, and what time it is', async () => {
-    const bench = new Copies()
-    const [command] = await bench.commandsDuring(async () => await (await bench.lock.lock()).unlock())
-    await bench.clock.advance(LATE_MS)
-    assert.deepEqual(bench.deliver([command as readonly string[]]), [[TOO_LATE, bench.clock.now()]])
-    await bench.close()
+  it('the reply to a late command says so, and what time it is', async () => {
+    const fixture = new Copies()
+    const [command] = await fixture.commandsDuring(async () => await (await fixture.lock.lock()).unlock())
+    await fixture.clock.advance(LATE_MS)
+    assert.deepEqual(fixture.deliver([command as readonly string[]]), [[TOO_LATE, fixture.clock.now()]])
+    await fixture.close()
   })
 })

@@ -3,18 +3,18 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import { knownScript } from '../../src/testing/memory-redis.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { type Kind, kinds } from '../support/kinds.js'
 
-let bench: ClientBench
+let fixture: ClientFixture
 /** Every command that a client has sent and that takes nothing. */
 let copies: (readonly string[])[]
 
 beforeEach(() => {
-  bench = new ClientBench({})
+  fixture = new ClientFixture({})
   copies = []
-  for (const port of [bench.port, bench.otherPort]) {
+  for (const port of [fixture.port, fixture.otherPort]) {
     const send = port.send.bind(port)
     port.send = (command, key) => {
       const name = knownScript(command[1] ?? '')?.script.name ?? ''
@@ -24,10 +24,10 @@ beforeEach(() => {
   }
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 function deliverCopies(): void {
-  for (const command of copies) bench.redis.execute(command)
+  for (const command of copies) fixture.redis.execute(command)
 }
 
 type Traits = Partial<Pick<Kind, 'isReentrant' | 'isJoint' | 'isAdoptable' | 'isShared'>>
@@ -42,7 +42,7 @@ const LOCKS: readonly NamedLock[] = [
   },
 ]
 
-const take = async (lock: BaseLock, options = {}): Promise<Hold> => await bench.clock.until(lock.lock(options))
+const take = async (lock: BaseLock, options = {}): Promise<Hold> => await fixture.clock.until(lock.lock(options))
 
 interface End {
   readonly title: string
@@ -70,26 +70,26 @@ const ENDS: readonly End[] = [
     title: 'an unlock() without a reply',
     async run(lock) {
       const hold = await take(lock)
-      bench.port.fault = ({ name }) => (/\/release/.test(name) ? { failsWith: 'Connection is closed' } : undefined)
+      fixture.port.fault = ({ name }) => (/\/release/.test(name) ? { failsWith: 'Connection is closed' } : undefined)
       const unlocking = hold.unlock()
       await turn()
-      bench.port.fault = () => undefined
-      await bench.clock.until(unlocking)
+      fixture.port.fault = () => undefined
+      await fixture.clock.until(unlocking)
     },
   },
   {
     title: 'the loss of all data',
     async run(lock) {
       const hold = await take(lock)
-      bench.redis.flush()
-      await assert.rejects(bench.clock.until(hold.unlock()), { code: 'LOCK_LEASE_LOST' })
+      fixture.redis.flush()
+      await assert.rejects(fixture.clock.until(hold.unlock()), { code: 'LOCK_LEASE_LOST' })
     },
   },
   {
     title: 'the end of its lease, and unlock()',
     async run(lock) {
       const hold = await take(lock, { leaseTimeMs: 1_000 })
-      await bench.clock.advance(1_000)
+      await fixture.clock.advance(1_000)
       await assert.rejects(hold.unlock(), { reason: 'expired' })
     },
   },
@@ -97,7 +97,7 @@ const ENDS: readonly End[] = [
     title: 'the end of maxHoldMs, and unlock()',
     async run(lock) {
       const hold = await take(lock, { maxHoldMs: 1_000 })
-      await bench.clock.advance(1_000)
+      await fixture.clock.advance(1_000)
       await assert.rejects(hold.unlock(), { reason: 'maxHold' })
     },
   },
@@ -115,13 +115,13 @@ const ENDS: readonly End[] = [
     isFor: ({ name, isJoint }) => !isJoint && !/values/.test(name),
     async run(lock, ofOther) {
       const hold = await take(lock)
-      bench.otherPort.fault = ({ name }) => (/\/release/.test(name) ? { lost: 'request' } : undefined)
+      fixture.otherPort.fault = ({ name }) => (/\/release/.test(name) ? { lost: 'request' } : undefined)
       const { holder } = hold
       const options = { holder, graceMs: 0, anyway: true }
       const breaking = (ofOther as Lock).forceUnlock(options)
       breaking.catch(() => {})
-      while (!bench.otherPort.sent.some(({ name }) => /\/release/.test(name))) await bench.clock.advance(100)
-      bench.otherPort.fault = () => undefined
+      while (!fixture.otherPort.sent.some(({ name }) => /\/release/.test(name))) await fixture.clock.advance(100)
+      fixture.otherPort.fault = () => undefined
       await hold.unlock()
     },
   },
@@ -130,8 +130,8 @@ const ENDS: readonly End[] = [
     isFor: ({ isJoint }) => !isJoint,
     async run(lock, ofOther) {
       const hold = await take(lock)
-      assert.equal(await bench.clock.until((ofOther as Lock).forceUnlock()), true)
-      await assert.rejects(bench.clock.until(hold.unlock()), { code: 'LOCK_LEASE_LOST' })
+      assert.equal(await fixture.clock.until((ofOther as Lock).forceUnlock()), true)
+      await assert.rejects(fixture.clock.until(hold.unlock()), { code: 'LOCK_LEASE_LOST' })
     },
   },
   {
@@ -141,11 +141,11 @@ const ENDS: readonly End[] = [
       const other = await take(ofOther)
       const abort = new AbortController()
       const waiting = lock.lock({ signal: abort.signal })
-      await bench.clock.advance(100)
+      await fixture.clock.advance(100)
       abort.abort(new Error('enough'))
       await assert.rejects(waiting, /enough/)
       await other.unlock()
-      await bench.clock.advance(1_000)
+      await fixture.clock.advance(1_000)
     },
   },
   {
@@ -153,7 +153,7 @@ const ENDS: readonly End[] = [
     isFor: ({ isShared }) => !isShared,
     async run(lock, ofOther) {
       const other = await take(ofOther)
-      assert.equal(await bench.clock.until(lock.tryLock({ waitTimeMs: 100 })), null)
+      assert.equal(await fixture.clock.until(lock.tryLock({ waitTimeMs: 100 })), null)
       await other.unlock()
     },
   },
@@ -162,16 +162,19 @@ const ENDS: readonly End[] = [
 for (const { title, isFor, run } of ENDS) {
   describe(`what a scope has taken again after ${title} is not freed by copies of earlier commands`, () => {
     for (const named of LOCKS.filter((lock) => isFor?.(lock) ?? true)) {
-      it(`if it is a ${named.name}`, async () => {
-        const [lock, ofOther] = [bench.client, bench.other].map((client) => named.lock(client)) as [BaseLock, BaseLock]
-        await bench.client.runInScope(async () => {
+      it(`what a scope took again after ${title} is not freed by earlier commands: a ${named.name}`, async () => {
+        const [lock, ofOther] = [fixture.client, fixture.other].map((client) => named.lock(client)) as [
+          BaseLock,
+          BaseLock,
+        ]
+        await fixture.client.runInScope(async () => {
           await run(lock, ofOther)
           const hold = await take(lock)
           deliverCopies()
           for (const member of hold.members) assert.equal(await member.isHeld(), true)
           await hold.unlock()
         })
-        bench.redis.execute(['DEL', 'redisson_lock_token:{a}'])
+        fixture.redis.execute(['DEL', 'redisson_lock_token:{a}'])
       })
     }
   })

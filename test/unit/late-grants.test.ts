@@ -25,7 +25,7 @@ afterEach(async () => {
 })
 
 describe('a grant that arrives after its caller gave up', () => {
-  it('is released without a renewal before, however late it is', async () => {
+  it('a grant whose caller gave up is released without a renewal before, however late it is', async () => {
     const controller = new AbortController()
     port.once('lock/acquire', { replyMs: 1_000 })
     const taking = client.getLock('a').tryLock({ signal: controller.signal })
@@ -38,7 +38,7 @@ describe('a grant that arrives after its caller gave up', () => {
     assert.equal(port.count('lock/renew'), 0)
   })
 
-  it('is renewed if its caller still waits, for what is left may end before the next renewal', async () => {
+  it('a late grant is renewed if its caller still waits, as what is left may end too soon', async () => {
     port.once('lock/acquire', { replyMs: 1_000 })
     const hold = await clock.until(client.getLock('a').lock())
     await clock.advance(10)
@@ -48,7 +48,7 @@ describe('a grant that arrives after its caller gave up', () => {
 })
 
 describe('an adoption whose reply takes long', () => {
-  it('is renewed at once, for what is left may end before the next renewal', async () => {
+  it('an adoption with a slow reply is renewed at once, as what is left may end too soon', async () => {
     const holder = (await client.getLock('a').lock()).handOver()
     port.once('lock/adopt', { replyMs: 1_000 })
     const hold = await clock.until(client.adopt('a', holder))
@@ -59,7 +59,7 @@ describe('an adoption whose reply takes long', () => {
 })
 
 describe('a grant that arrives after the reply to a forceUnlock that was sent after it', () => {
-  it('is a refusal', async () => {
+  it('a grant after a later forceUnlock() is a refusal', async () => {
     port.once('lock/acquire', { replyMs: 500 })
     const taking = client.getLock('a').tryLock()
     await turn()
@@ -67,7 +67,7 @@ describe('a grant that arrives after the reply to a forceUnlock that was sent af
     assert.equal(await clock.until(taking), null)
   })
 
-  it('lets a waiting caller make another attempt', async () => {
+  it('a grant after a later forceUnlock() lets a waiting caller make another attempt', async () => {
     port.once('lock/acquire', { replyMs: 500 })
     const taking = client.getLock('a').lock()
     await turn()

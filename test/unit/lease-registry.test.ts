@@ -13,7 +13,7 @@ function lease(key: string, holder = 'client:1') {
 }
 
 describe('the leases of a client', () => {
-  it('are found by key and holder until they end, in any order', () => {
+  it('the leases of a client are found by key and holder until they end, in any order', () => {
     let ended = 0
     const registry = new LeaseRegistry<ReturnType<typeof lease>>(() => ended++)
     assert.equal(registry.find('a', 'client:1'), undefined)
@@ -30,7 +30,7 @@ describe('the leases of a client', () => {
     assert.deepEqual([registry.onKey('a'), registry.size, ended, [...registry]], [[], 0, 3, []])
   })
 
-  it('leave nothing of their keys in memory', () => {
+  it('the leases of a client leave nothing of their keys in memory', () => {
     const registry = new LeaseRegistry<ReturnType<typeof lease>>(() => {})
     collectGarbage()
     const before = process.memoryUsage().heapUsed

@@ -5,7 +5,7 @@ import { offenceOf } from '../support/lua-rule.js'
 import { SCRIPTS } from '../support/script-names.js'
 
 describe('the text of a script', () => {
-  it('has literal keys in every call of Redis, in all its forms', () => {
+  it('the text of a script has literal keys in every call of Redis, in all its forms', () => {
     for (const { name, text } of SCRIPTS) assert.equal(offenceOf(text), undefined, name)
   })
 })
@@ -22,7 +22,7 @@ describe('the rule of such proxies', () => {
     'local call = redis.call',
   ]
   for (const call of refused) {
-    it(`refuses ${call}`, () => {
+    it(`the rule of literal keys refuses ${call}`, () => {
       assert.ok(offenceOf(`redis.call('get', KEYS[1])\n${call}\n`))
     })
   }

@@ -66,7 +66,7 @@ beforeEach(() => {
 
 for (const [name, take] of Object.entries(takers)) {
   describe(`a ${name} whose server is not located yet`, () => {
-    it('sends nothing if it is aborted first', async () => {
+    it(`a ${name} whose server is not located yet sends nothing if it is aborted first`, async () => {
       const abort = new AbortController()
       const taking = take(client, { signal: abort.signal })
       await turn()
@@ -77,14 +77,14 @@ for (const [name, take] of Object.entries(takers)) {
       assert.deepEqual(port.scripts, [])
     })
 
-    it('sends nothing if its wait time ends first', async () => {
+    it(`a ${name} whose server is not located yet sends nothing if its wait time ends first`, async () => {
       const outcome = await clock.until(take(client, { waitTimeMs: LOCATED_AFTER_MS / 2 }))
       assert(outcome === null || outcome === false, 'it is not taken')
       await clock.until(client.close())
       assert.deepEqual(port.scripts, [])
     })
 
-    it('sends nothing if the client closes first', async () => {
+    it(`a ${name} whose server is not located yet sends nothing if the client closes first`, async () => {
       const taking = take(client, {})
       const refused = assert.rejects(taking, { code: 'LOCK_CLIENT_CLOSED' })
       await turn()
@@ -96,7 +96,7 @@ for (const [name, take] of Object.entries(takers)) {
 }
 
 describe('locating the server of a lock', () => {
-  it('comes before the lease begins', async () => {
+  it('locating the server of a lock comes before the lease begins', async () => {
     const hold = await clock.until(client.getLock('a').lock({ leaseTimeMs: 1_000 }))
     assert(hold.remainingMs() > 1_000 - LOCATED_AFTER_MS)
     await hold.unlock()
@@ -104,7 +104,7 @@ describe('locating the server of a lock', () => {
     assert.equal(port.scripts[0], 'lock/acquire')
   })
 
-  it('is waited for by a single try, of one lock as of several', async () => {
+  it('locating the server of a lock is waited for by a single try, of one lock as of several', async () => {
     for (const lock of [getMultiLock(client.getLock('a'), client.getLock('b')), client.getLock('a')]) {
       const hold = await clock.until(lock.tryLock())
       assert(hold)
@@ -113,7 +113,7 @@ describe('locating the server of a lock', () => {
     await clock.until(client.close())
   })
 
-  it('takes no longer than the command timeout, and then nothing was sent', async () => {
+  it('locating the server of a lock takes no longer than the command timeout, then nothing was sent', async () => {
     port.locatedAfterMs = undefined
     const startedAt = clock.now()
     await assert.rejects(clock.until(client.getLock('a').tryLock()), { code: 'LOCK_OUTCOME_UNKNOWN' })

@@ -48,20 +48,20 @@ describe('the keys of a name', () => {
     ['a list', { type: 'list', left: -1 }, 'unknown'],
   ]
   for (const [what, reply, kind] of kinds) {
-    it(`with ${what} are those of: ${kind}`, () => assert.equal(parse(reply).kind, kind))
+    it(`the keys of a name with ${what} are those of: ${kind}`, () => assert.equal(parse(reply).kind, kind))
   }
 
-  it('say who holds a lock, how often and for how long', () => {
+  it('the keys of a name say who holds a lock, how often and for how long', () => {
     const { holders, remainingLeaseMs } = parse({ fields: [OWNER, '3'], left: 12_345 })
     assert.deepEqual(holders, [{ holder: OWNER, holdCount: 3 }])
     assert.equal(remainingLeaseMs, 12_345)
   })
 
-  it('without an expiry mean a lease without end', () => {
+  it('the keys of a name without an expiry mean a lease without end', () => {
     assert.equal(parse({ fields: [OWNER, '1'], left: -1 }).remainingLeaseMs, Number.POSITIVE_INFINITY)
   })
 
-  it('say who reads and who writes', () => {
+  it('the keys of a name say who reads and who writes', () => {
     const { holders } = parse({ fields: ['mode', 'write', `${OWNER}:write`, '1', OWNER, '2'] })
     assert.deepEqual(holders, [
       { holder: `${OWNER}:write`, holdCount: 1, mode: 'write' },
@@ -69,7 +69,7 @@ describe('the keys of a name', () => {
     ])
   })
 
-  it('name each holder of values once, and leave out those whose leases have ended', () => {
+  it('the keys of a name tell each holder of values once, and leave out those whose leases ended', () => {
     const value = (name: string, holder: string, ms: number, count: string): string[] => [
       ...[name, holder, `${name}:${holder}:expire_time`, String(NOW + ms)],
       ...[`${name}:${holder}:lock_count`, count],
@@ -80,7 +80,7 @@ describe('the keys of a name', () => {
     assert.equal(remainingLeaseMs, 700)
   })
 
-  it('name the permits that are held, and the longest of their leases', () => {
+  it('the keys of a name tell the permits that are held, and the longest of their leases', () => {
     const { holders, remainingLeaseMs } = parse({ type: 'string', left: -1, text: '0', permits: ['0f', 5, '1e', 900] })
     assert.deepEqual(
       holders.map(({ holder }) => holder),
@@ -89,12 +89,12 @@ describe('the keys of a name', () => {
     assert.equal(remainingLeaseMs, 900)
   })
 
-  it('are cut if a list is longer than 200', () => {
+  it('the keys of a name are cut if a list is longer than 200', () => {
     const tickets = Array.from({ length: 201 }, (_, at) => `${OWNER}${at}`)
     assert.equal(parse({ fields: [OWNER, '1'], tickets }).tickets.length, 200)
   })
 
-  it('are refused if the reply is of something else', () => {
+  it('the keys of a name are refused if the reply is of something else', () => {
     assert.throws(() => parseLockKeys('a', 'QUEUED'), /not a reply of the script/)
     assert.throws(() => parseLockKeys('a', [NOW, 'hash', 5, '', 'x', [], [], [], 0, 0, 0]), /not a reply of the script/)
   })

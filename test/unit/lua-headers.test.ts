@@ -19,7 +19,7 @@ return redis.call('pexpire', KEYS[1], ARGV[1])
 `
 
 describe('lua/embed', () => {
-  it('embeds a script whose header names what its body reads', (t) => {
+  it('lua/embed embeds a script whose header names what its body reads', (t) => {
     const { exitCode, generated } = embed(t, SCRIPT)
     assert.equal(exitCode, 0)
     assert.match(generated, /^export function lockTouch\(lock: string, leaseTimeMs: Argument\): ScriptCall \{$/m)
@@ -52,7 +52,7 @@ describe('lua/embed', () => {
     ['no key at all', 'KEYS[1] lock ', 'A key   lock ', /names no key/],
   ]
   for (const [title, from, to, why] of refused) {
-    it(`rejects a header that names ${title}`, (t) => {
+    it(`lua/embed rejects a header that names ${title}`, (t) => {
       const script = SCRIPT.replace(from, to)
       assert.notEqual(script, SCRIPT)
       const { exitCode, output } = embed(t, script)
@@ -62,7 +62,7 @@ describe('lua/embed', () => {
     })
   }
 
-  it('rejects a script that calls a function with different keys', (t) => {
+  it('lua/embed rejects a script that calls a function with different keys', (t) => {
     const script = SCRIPT.replace('ARGV[1] l', 'KEYS[2] other        x\n     ARGV[1] l').replace(
       /return .*/,
       '-- include lease/extend\nextendLease(KEYS[1], ARGV[1])\nextendLease(KEYS[2], ARGV[1])',
@@ -72,7 +72,7 @@ describe('lua/embed', () => {
     assert.match(output, /src\/lua\/lock\/touch\.lua calls extendLease with different keys: KEYS\[1\] and KEYS\[2\]/)
   })
 
-  it('sends a function with literal keys, and none that is not called', (t) => {
+  it('lua/embed sends a function with literal keys, and none that is not called', (t) => {
     const script = SCRIPT.replace(
       /return .*/,
       '-- include lease/extend\n-- include lease/cut\nextendLease(KEYS[1], ARGV[1])',
@@ -86,7 +86,7 @@ describe('lua/embed', () => {
     )
   })
 
-  it('rejects a script without a header', (t) => {
+  it('lua/embed rejects a script without a header', (t) => {
     const { exitCode, output } = embed(t, 'return 1\n')
     assert.equal(exitCode, 1)
     assert.match(output, /touch\.lua has no header/)
@@ -94,20 +94,20 @@ describe('lua/embed', () => {
 })
 
 describe('an embedded script', () => {
-  it('has the SHA-1 of its text, by which Redis knows it', () => {
+  it('an embedded script has the SHA-1 of its text, by which Redis knows it', () => {
     for (const { script } of [lockAcquire('a', 1, 'b'), lockRenew(['a'], ['b', 1])]) {
       assert.equal(script.sha1, createHash('sha1').update(script.text).digest('hex'))
     }
   })
 
-  it('has no comments but its name', () => {
+  it('an embedded script has no comments but its name', () => {
     assert.deepEqual(
       SCRIPTS.flatMap(({ text }) => text.split('\n').slice(1)).filter((line) => line.includes('--')),
       [],
     )
   })
 
-  it('begins with its name, which the slow log of Redis shows', () => {
+  it('an embedded script begins with its name, which the slow log of Redis shows', () => {
     assert.match(lockAcquire('a', 1, 'b').script.text, /^-- holdfast lock\/acquire\n/)
   })
 })

@@ -37,19 +37,19 @@ function evaluate({ script, keys, args }: ScriptCall, verb: 'EVAL' | 'EVALSHA' =
 }
 
 describe('the in-memory Redis', () => {
-  it('knows every script in all its forms', () => {
+  it('the in-memory Redis knows every script in all its forms', () => {
     for (const script of SCRIPTS) {
       for (const form of formsOf(script)) assert.equal(knownScript(form.sha1)?.script, script, script.name)
     }
   })
 
-  it('has exactly the commands that the scripts call', () => {
+  it('the in-memory Redis has exactly the commands that the scripts call', () => {
     const texts = SCRIPTS.map((script) => inTime(forCluster(forMany(forOnce(script)))).text).join()
     const called = new Set([...texts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name]) => name))
     assert.deepEqual(Object.keys(COMMANDS).sort(), [...called].sort())
   })
 
-  it('runs each call of a batch once, with all of its arguments', () => {
+  it('the in-memory Redis runs each call of a batch once, with all of its arguments', () => {
     const release = (name: string, number: number): ScriptCall => {
       run('HSET', name, 'ours:1', '1')
       return once(lockRelease(name, 'ours:1', '', '0'), { key: `replies:${name}`, number, openedAt: 0 })
@@ -65,20 +65,20 @@ describe('the in-memory Redis', () => {
     for (const name of ['a', 'b', 'c']) assert.equal(run('EXISTS', name), 0)
   })
 
-  it('runs no script but those of Holdfast', () => {
+  it('the in-memory Redis runs no script but those of Holdfast', () => {
     assert.throws(() => run('EVAL', 'return 1', '0'), /^ReplyError|Holdfast's own scripts only/)
     assert.throws(() => run('EVALSHA', '0'.repeat(40), '0'), { message: /^NOSCRIPT / })
     assert.throws(() => run('FLUSHALL'), { message: /^ERR unknown command 'FLUSHALL'/ })
   })
 
-  it('forgets scripts with SCRIPT FLUSH until they come as text', () => {
+  it('the in-memory Redis forgets scripts with SCRIPT FLUSH until they come as text', () => {
     redis.forgetScripts()
     assert.throws(() => evaluate(lockInspect('a')), { message: /^NOSCRIPT / })
     evaluate(lockInspect('a'), 'EVAL')
     evaluate(lockInspect('a'))
   })
 
-  it('keeps a key until its deadline has passed', async () => {
+  it('the in-memory Redis keeps a key until its deadline has passed', async () => {
     run('SET', 'a', '1', 'PX', '10')
     await clock.advance(10)
     assert.equal(run('PTTL', 'a'), 0)
@@ -86,14 +86,14 @@ describe('the in-memory Redis', () => {
     assert.equal(run('PTTL', 'a'), -2)
   })
 
-  it('deletes a key with PEXPIRE that is due at once', () => {
+  it('the in-memory Redis deletes a key with PEXPIRE that is due at once', () => {
     run('SET', 'a', '1')
     assert.equal(run('PEXPIRE', 'a', '0'), 1)
     assert.equal(run('EXISTS', 'a'), 0)
     assert.throws(() => run('PEXPIRE', 'a', '1.5'), { message: 'ERR value is not an integer or out of range' })
   })
 
-  it('counts in 64 bits', () => {
+  it('the in-memory Redis counts in 64 bits', () => {
     run('SET', 'a', '9007199254740993')
     run('INCR', 'a')
     assert.equal(run('GET', 'a'), '9007199254740994')
@@ -101,18 +101,18 @@ describe('the in-memory Redis', () => {
     assert.throws(() => run('INCR', 'a'), { message: 'ERR increment or decrement would overflow' })
   })
 
-  it('replies with the error of the command that failed in a script, its code first', () => {
+  it('the in-memory Redis replies with the error of the command that failed in a script', () => {
     run('SET', 'a', '1')
     assert.throws(() => evaluate(lockAcquire('a', 1_000, 'me:1')), WRONG_TYPE)
   })
 
-  it('refuses nil as the argument of a command, also in a protected call', () => {
+  it('the in-memory Redis refuses nil as the argument of a command, also in a protected call', () => {
     const call = fairLockAcquire('a', 'queue', 'deadlines', 'no number', 'me:1', 20, 1, 'channel', '1')
     assert.throws(() => evaluate(call), { message: 'ERR Lua redis lib command arguments must be strings or integers' })
     assert.equal(run('EXISTS', 'a'), 0, 'the script deletes a lock without a lease')
   })
 
-  it('keeps bytes that are not UTF-8, and returns text', () => {
+  it('the in-memory Redis keeps bytes that are not UTF-8, and returns text', () => {
     const id = 'ff'.repeat(16)
     run('SET', 's', '1')
     evaluate(permitAcquire('s', 'leases', 1_000, 'channel', [id]))
@@ -121,7 +121,7 @@ describe('the in-memory Redis', () => {
     assert.deepEqual(evaluate(lockInspect('ключ')), [1_000, 'мы:1', '1'])
   })
 
-  it('delivers a message after the script, and only to a subscription that it confirmed', async () => {
+  it('the in-memory Redis delivers a message after the script, only to a confirmed subscription', async () => {
     const port = new MemoryPort(clock, redis)
     const received: string[] = []
     const subscribing = port.subscribe('channel', (message) => received.push(message))
@@ -136,7 +136,7 @@ describe('the in-memory Redis', () => {
     assert.equal(redis.publish('channel', 'late'), 0)
   })
 
-  it('throws ReplyError, which a port knows for an error reply', () => {
+  it('the in-memory Redis throws ReplyError, which a port knows for an error reply', () => {
     const port = new MemoryPort(clock, redis)
     assert.equal(port.isErrorReply(new ReplyError('ERR')), true)
     assert.equal(port.isErrorReply(new Error('ERR')), false)
@@ -144,7 +144,7 @@ describe('the in-memory Redis', () => {
 })
 
 describe('numbers of Lua', () => {
-  it('become text as in C', () => {
+  it('numbers of Lua become text as in C', () => {
     for (const [value, digits, text] of [
       [0.1, 17, '0.10000000000000001'],
       [0.1, 14, '0.1'],
@@ -160,7 +160,7 @@ describe('numbers of Lua', () => {
     }
   })
 
-  it('are formatted as in C', () => {
+  it('numbers of Lua are formatted as in C', () => {
     assert.deepEqual([1.9, -1.9, 1e300].map(lua.integer), ['1', '-1', '-9223372036854775808'])
     assert.deepEqual(
       [0.25, 0.75, 1.25, -0.25, 0.3].map((value) => lua.fixed(value, 1)),
@@ -172,7 +172,7 @@ describe('numbers of Lua', () => {
     )
   })
 
-  it('are read from text as by strtod', () => {
+  it('numbers of Lua are read from text as by strtod', () => {
     const texts = ['12', ' 12\n', '1.5', '.5', '5.', '1e3', '0x10', '-0x10', 'inf', '12\0x', '', '1 2', '1e', 'x']
     assert.deepEqual(
       texts.map((text) => lua.tonumber(text)),
@@ -183,7 +183,7 @@ describe('numbers of Lua', () => {
 })
 
 describe('tables of Lua', () => {
-  it('have the length of their list, also when it is filled out of order', () => {
+  it('tables of Lua have the length of their list, also when it is filled out of order', () => {
     const table = lua.table([])
     lua.set(table, 2, 'b')
     lua.set(table, 1, 'a')
@@ -192,7 +192,7 @@ describe('tables of Lua', () => {
     assert.deepEqual(table.list, ['a'])
   })
 
-  it('have no length with a gap, which Lua leaves open', () => {
+  it('tables of Lua have no length with a gap, which Lua leaves open', () => {
     assert.throws(() => lua.length(lua.table([1, undefined, 3])), /a list with gaps/)
     assert.equal(lua.index(lua.table([1, undefined, 3]), 3), 3)
   })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { getMultiLock, type Hold, type Lock, type MultiLock } from '../../src/index.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { canBeTakenTogether } from '../../src/locks/all-or-none.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { fakeClient } from '../support/fakes/fake-client.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { FakePort } from '../support/fakes/fake-port.js'
@@ -11,271 +12,278 @@ class ClusterPort extends FakePort {
   readonly isCluster = true
 }
 
-let bench: ClientBench
+let fixture: ClientFixture
 let x: Lock
 let y: Lock
 let both: MultiLock
 
 beforeEach(() => {
-  bench = new ClientBench({})
-  x = bench.client.getLock('x')
-  y = bench.client.getLock('y')
+  fixture = new ClientFixture({})
+  x = fixture.client.getLock('x')
+  y = fixture.client.getLock('y')
   both = getMultiLock(x, y)
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 describe('a multi-lock sends one command', () => {
-  it('for plain locks, re-entrant or not, with and without a lease of their own', async () => {
-    const mixed = getMultiLock(x, bench.client.getNonReentrantLock('z'))
+  it('a multi-lock sends one command for plain locks, re-entrant or not, with and without a lease', async () => {
+    const mixed = getMultiLock(x, fixture.client.getNonReentrantLock('z'))
     for (const leaseTimeMs of [undefined, 10_000]) {
       const holds: Hold[] = []
-      const commands = await bench.commandsOf(async () => holds.push(await mixed.lock({ leaseTimeMs })))
+      const commands = await fixture.commandsOf(async () => holds.push(await mixed.lock({ leaseTimeMs })))
       assert.deepEqual(commands, ['lock/acquire-all'])
-      const releases = await bench.commandsOf(async () => await holds[0]?.unlock())
+      const releases = await fixture.commandsOf(async () => await holds[0]?.unlock())
       assert.deepEqual(releases, ['lock/release', 'lock/release'])
     }
   })
 
-  it('if it is only tried, or its wait time is over when it is refused', async () => {
-    const other = await bench.other.getLock('y').lock()
+  it('a multi-lock sends one command for at most 1,000 locks, since Redis serves nobody else meanwhile', () => {
+    const locks = Array.from({ length: 1_001 }, (_, index) => fixture.client.getLock(`many:${index}`))
+    assert.equal(canBeTakenTogether(locks.slice(1)), true)
+    assert.equal(canBeTakenTogether(locks), false)
+    assert.equal(canBeTakenTogether(locks.slice(0, 1)), false)
+  })
+
+  it('a multi-lock sends one command if it is only tried, or its wait time is over at the refusal', async () => {
+    const other = await fixture.other.getLock('y').lock()
     for (const waitTimeMs of [0, 50]) {
-      bench.port.once('lock/acquire-all', { replyMs: 100 })
-      const startedAt = bench.clock.now()
-      const commands = await bench.commandsOf(async () => {
-        assert.equal(await bench.clock.until(both.tryLock({ waitTimeMs })), null)
+      fixture.port.once('lock/acquire-all', { replyMs: 100 })
+      const startedAt = fixture.clock.now()
+      const commands = await fixture.commandsOf(async () => {
+        assert.equal(await fixture.clock.until(both.tryLock({ waitTimeMs })), null)
       })
       assert.deepEqual(commands, ['lock/acquire-all'])
-      assert.equal(bench.clock.now() - startedAt, 100)
+      assert.equal(fixture.clock.now() - startedAt, 100)
     }
     await other.unlock()
   })
 
-  it('before it waits in the queue of the one that is held, and takes a single one that is left by itself', async () => {
-    const other = await bench.other.getLock('y').lock()
+  it('a multi-lock sends one command before it waits, and takes a single lock that is left by itself', async () => {
+    const other = await fixture.other.getLock('y').lock()
     const holds: Hold[] = []
-    const commands = await bench.commandsOf(async () => {
+    const commands = await fixture.commandsOf(async () => {
       const taking = both.lock()
-      await bench.clock.advance(10)
+      await fixture.clock.advance(10)
       await other.unlock()
-      holds.push(await bench.clock.until(taking))
+      holds.push(await fixture.clock.until(taking))
     })
     assert.deepEqual([...new Set(commands)], ['lock/acquire-all', 'lock/acquire'])
     assert.equal(commands[0], 'lock/acquire-all')
-    assert.equal(bench.port.count('lock/acquire-all'), 1)
-    await bench.releaseSafe(holds[0] as Hold)
+    assert.equal(fixture.port.count('lock/acquire-all'), 1)
+    await fixture.releaseSafe(holds[0] as Hold)
   })
 
-  it('and none while another caller of its client waits for one of them, behind which it waits', async () => {
-    const other = await bench.other.getLock('y').lock()
+  it('a multi-lock sends no joint command while a caller of its client waits for one of its locks', async () => {
+    const other = await fixture.other.getLock('y').lock()
     const before = y.lock()
     await turn()
     let joint: Promise<Hold> | undefined
-    const commands = await bench.commandsOf(() => {
+    const commands = await fixture.commandsOf(() => {
       joint = both.lock()
     })
     assert.deepEqual(commands, [])
     await other.unlock()
-    await (await bench.clock.until(before)).unlock()
-    await bench.releaseSafe(await bench.clock.until(joint as Promise<Hold>))
+    await (await fixture.clock.until(before)).unlock()
+    await fixture.releaseSafe(await fixture.clock.until(joint as Promise<Hold>))
   })
 
-  it('and none for a lock that it re-enters', async () => {
+  it('a multi-lock sends no joint command for a lock that it re-enters', async () => {
     await x.withLock(async () => {
-      const commands = await bench.commandsOf(async () => await (await both.lock()).unlock())
+      const commands = await fixture.commandsOf(async () => await (await both.lock()).unlock())
       assert.deepEqual(commands.slice(0, 2), ['lock/reenter', 'lock/acquire'])
     })
   })
 
-  it('and none for locks of several clients', async () => {
-    const there = fakeClient(bench.clock, new FakePort(bench.clock))
-    const hold = await bench.clock.until(getMultiLock(x, there.getLock('y')).lock())
-    assert.deepEqual(bench.redis.keys, ['x'])
+  it('a multi-lock sends no joint command for locks of several clients', async () => {
+    const there = fakeClient(fixture.clock, new FakePort(fixture.clock))
+    const hold = await fixture.clock.until(getMultiLock(x, there.getLock('y')).lock())
+    assert.deepEqual(fixture.redis.keys, ['x'])
     assert.equal(await there.getLock('y').isLocked(), true)
     await hold.unlock()
-    await bench.clock.until(there.close())
+    await fixture.clock.until(there.close())
   })
 
-  it('and none for locks of several slots of a cluster', async () => {
-    const port = new ClusterPort(bench.clock, bench.redis)
-    const client = fakeClient(bench.clock, port)
+  it('a multi-lock sends no joint command for locks of several slots of a cluster', async () => {
+    const port = new ClusterPort(fixture.clock, fixture.redis)
+    const client = fakeClient(fixture.clock, port)
     for (const [names, isTogether] of [
       [['x', 'y'], false],
       [['{x}:1', '{x}:2'], true],
     ] as const) {
-      await (await bench.clock.until(getMultiLock(...names.map((name) => client.getLock(name))).lock())).unlock()
+      await (await fixture.clock.until(getMultiLock(...names.map((name) => client.getLock(name))).lock())).unlock()
       assert.equal(port.count('lock/acquire-all') > 0, isTogether)
     }
-    await bench.clock.until(client.close())
+    await fixture.clock.until(client.close())
   })
 })
 
-describe('if the command for several locks', () => {
+describe('the command for several locks', () => {
   for (const [why, errorReply] of [
     ['of their slots', "CROSSSLOT Keys in request don't hash to the same slot"],
     ['of their slots by a proxy', 'ERR eval/evalsha command keys must be in same slot'],
     ['of its script', 'ERR bad lua script for redis cluster, and KEYS should not be in expression'],
   ] as const) {
-    it(`is refused because ${why}, they are taken one by one`, async () => {
-      bench.port.once('lock/acquire-all', { errorReply })
-      const hold = await bench.clock.until(both.tryLock())
+    it(`locks of a multi-lock are taken one by one if the command for several is refused because ${why}`, async () => {
+      fixture.port.once('lock/acquire-all', { errorReply })
+      const hold = await fixture.clock.until(both.tryLock())
       assert(hold)
-      await bench.releaseSafe(hold)
+      await fixture.releaseSafe(hold)
     })
   }
 
-  it('finds that one of them is something else, the error says which', async () => {
-    bench.redis.execute(['SET', 'y', 'text'])
-    await assert.rejects(bench.clock.until(both.lock()), { code: 'LOCK_WRONG_TYPE', lockName: 'y' })
-    assert.deepEqual(bench.redis.keys, [])
-    bench.redis.delete('y')
+  it("a multi-lock's error says which of its locks is something else", async () => {
+    fixture.redis.execute(['SET', 'y', 'text'])
+    await assert.rejects(fixture.clock.until(both.lock()), { code: 'LOCK_WRONG_TYPE', lockName: 'y' })
+    assert.deepEqual(fixture.redis.keys, [])
+    fixture.redis.delete('y')
   })
 
-  it('gets any other error, that is the result, and nothing was taken', async () => {
-    bench.port.once('lock/acquire-all', { errorReply: 'NOPERM no permissions' })
-    const commands = await bench.commandsOf(async () => await assert.rejects(both.lock(), /NOPERM/))
+  it('any other error of the command for several locks is the result, and nothing was taken', async () => {
+    fixture.port.once('lock/acquire-all', { errorReply: 'NOPERM no permissions' })
+    const commands = await fixture.commandsOf(async () => await assert.rejects(both.lock(), /NOPERM/))
     assert.deepEqual(commands, ['lock/acquire-all'])
   })
 
-  it('gets no reply, a wait repeats it as the same owners, and a late copy of it takes nothing for long', async () => {
-    bench.port.once('lock/acquire-all', { requestMs: 5_000, failsWith: 'the connection was lost' })
-    const hold = await bench.clock.until(both.lock())
-    assert.equal(bench.port.count('lock/acquire-all'), 2)
-    const [first, second] = bench.port.sent.filter(({ name }) => name === 'lock/acquire-all')
+  it('a wait repeats a command for several locks without a reply as the same owners', async () => {
+    fixture.port.once('lock/acquire-all', { requestMs: 5_000, failsWith: 'the connection was lost' })
+    const hold = await fixture.clock.until(both.lock())
+    assert.equal(fixture.port.count('lock/acquire-all'), 2)
+    const [first, second] = fixture.port.sent.filter(({ name }) => name === 'lock/acquire-all')
     assert.deepEqual(first?.args, second?.args)
-    await bench.clock.advance(1_000)
-    await bench.releaseSafe(hold)
-    assert.deepEqual(bench.redis.keys, [])
-    await bench.clock.advance(20_000)
-    assert(bench.clock.now() > (first?.at ?? 0) + 5_000)
-    assert.deepEqual(bench.redis.keys, [])
+    await fixture.clock.advance(1_000)
+    await fixture.releaseSafe(hold)
+    assert.deepEqual(fixture.redis.keys, [])
+    await fixture.clock.advance(20_000)
+    assert(fixture.clock.now() > (first?.at ?? 0) + 5_000)
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
-  it('gets no reply, a single try rejects, and what it may have taken is released, however many requests are lost', async () => {
-    bench.port.once('lock/acquire-all', { lost: 'reply' })
-    bench.port.once('lock/release-queued', { lost: 'request' })
-    bench.port.once('lock/release-queued', { lost: 'request' })
-    await assert.rejects(bench.clock.until(both.tryLock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
-    assert.deepEqual(bench.redis.keys.sort(), ['x', 'y'])
-    await bench.clock.advance(10_000)
-    assert.deepEqual(bench.redis.keys, [])
+  it('a single try of several locks without a reply rejects, and what it may have taken is released', async () => {
+    fixture.port.once('lock/acquire-all', { lost: 'reply' })
+    fixture.port.once('lock/release-queued', { lost: 'request' })
+    fixture.port.once('lock/release-queued', { lost: 'request' })
+    await assert.rejects(fixture.clock.until(both.tryLock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    assert.deepEqual(fixture.redis.keys.sort(), ['x', 'y'])
+    await fixture.clock.advance(10_000)
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
-  it('gets a reply after the caller has left, what it granted is released', async () => {
-    for (const other of [undefined, bench.other.getLock('y')]) {
+  it('a late reply to a command for several locks releases what it granted to a caller who left', async () => {
+    for (const other of [undefined, fixture.other.getLock('y')]) {
       const holder = await other?.lock()
       const abort = new AbortController()
-      bench.port.once('lock/acquire-all', { replyMs: 1_000 })
-      const commands = await bench.commandsOf(async () => {
+      fixture.port.once('lock/acquire-all', { replyMs: 1_000 })
+      const commands = await fixture.commandsOf(async () => {
         const taking = both.tryLock({ signal: abort.signal })
         await turn()
         abort.abort('enough')
         await assert.rejects(taking, (reason) => reason === 'enough')
-        await bench.clock.advance(1_000)
+        await fixture.clock.advance(1_000)
       })
-      assert.deepEqual(bench.redis.keys, holder ? ['y'] : [])
+      assert.deepEqual(fixture.redis.keys, holder ? ['y'] : [])
       assert.deepEqual(commands.slice(1), holder ? [] : ['lock/release', 'lock/release'])
       await holder?.unlock()
     }
   })
 
-  it('gets a reply when the lease is over, what Redis still has of it is released', async () => {
-    bench.port.once('lock/acquire-all', { requestMs: 900, replyMs: 200 })
+  it('what a reply for several locks grants after the lease is over is released', async () => {
+    fixture.port.once('lock/acquire-all', { requestMs: 900, replyMs: 200 })
     const taking = both.tryLock({ leaseTimeMs: 1_000 })
-    await assert.rejects(bench.clock.until(taking), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
-    assert.deepEqual(bench.redis.keys, [])
+    await assert.rejects(fixture.clock.until(taking), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
-  it('grants a lock that Redis has lost and granted to another since, the others are released, and it waits', async () => {
-    bench.port.once('lock/acquire-all', { replyMs: 500 })
+  it('a multi-lock releases the others and waits if one was lost and granted to another since', async () => {
+    fixture.port.once('lock/acquire-all', { replyMs: 500 })
     const taking = both.lock()
-    await bench.clock.advance(100)
-    bench.redis.delete('y')
-    const rival = await bench.clock.until(y.lock())
-    await bench.clock.advance(500)
-    bench.assertSafe(rival)
-    assert.deepEqual(bench.redis.keys, ['y'])
+    await fixture.clock.advance(100)
+    fixture.redis.delete('y')
+    const rival = await fixture.clock.until(y.lock())
+    await fixture.clock.advance(500)
+    fixture.assertSafe(rival)
+    assert.deepEqual(fixture.redis.keys, ['y'])
     await rival.unlock()
-    await bench.releaseSafe(await bench.clock.until(taking))
+    await fixture.releaseSafe(await fixture.clock.until(taking))
   })
 
   const REASONS = {
     'as a listener of an earlier loss outlasts the lease': async () => {
       await x.lock()
-      bench.redis.delete('x')
-      bench.client.once('lost', () => bench.clock.block(10_000))
+      fixture.redis.delete('x')
+      fixture.client.once('lost', () => fixture.clock.block(10_000))
       return both.lock({ leaseTimeMs: 10_000 })
     },
     'as one of the locks has been force-unlocked': async () => {
-      bench.port.once('lock/acquire-all', { replyMs: 500 })
+      fixture.port.once('lock/acquire-all', { replyMs: 500 })
       const taking = both.lock({ leaseTimeMs: 10_000 })
       await turn()
-      await bench.clock.until(y.forceUnlock())
+      await fixture.clock.until(y.forceUnlock())
       return taking
     },
   }
   for (const [why, begin] of Object.entries(REASONS)) {
-    it(`grants what cannot be kept, ${why}, the release does not free what the next attempt takes, however late`, async () => {
+    it(`the release of a grant that cannot be kept, ${why}, does not free what the next attempt takes`, async () => {
       let isLate = true
-      bench.port.fault = ({ name }) => {
+      fixture.port.fault = ({ name }) => {
         if (!isLate || !name.startsWith('lock/release')) return undefined
         void turn().then(() => (isLate = false))
         return { requestMs: 5_000, failsWith: 'Connection is closed' }
       }
-      const hold = await bench.clock.until(begin())
+      const hold = await fixture.clock.until(begin())
       assert.equal(isLate, false, 'it was released')
-      await bench.clock.advance(5_000)
-      await bench.releaseSafe(hold)
+      await fixture.clock.advance(5_000)
+      await fixture.releaseSafe(hold)
     })
   }
 
-  it('has been sent, the client remembers the attempt only until it knows the outcome', async () => {
+  it("a multi-lock's attempt is remembered only until its outcome is known", async () => {
     await (await both.lock()).unlock()
     assert.equal(x.context.attempts.size, 0)
   })
 })
 
 describe('a forced release of one of several locks while one command takes them', () => {
-  beforeEach(() => bench.port.once('lock/acquire-all', { replyMs: 500 }))
+  beforeEach(() => fixture.port.once('lock/acquire-all', { replyMs: 500 }))
 
-  it('refuses a single try, and leaves none of the others', async () => {
+  it('a forced release of one of several locks refuses a single try, and leaves none of the others', async () => {
     const taking = both.tryLock()
     await turn()
-    assert.equal(await bench.clock.until(y.forceUnlock()), true)
-    assert.equal(await bench.clock.until(taking), null)
+    assert.equal(await fixture.clock.until(y.forceUnlock()), true)
+    assert.equal(await fixture.clock.until(taking), null)
     await turn()
-    assert.deepEqual(bench.redis.keys, [])
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
-  it('lets a wait ask for all of them again', async () => {
+  it('a forced release of one of several locks lets a wait ask for all of them again', async () => {
     const taking = both.lock()
     await turn()
-    assert.equal(await bench.clock.until(y.forceUnlock()), true)
-    await bench.releaseSafe(await bench.clock.until(taking))
+    assert.equal(await fixture.clock.until(y.forceUnlock()), true)
+    await fixture.releaseSafe(await fixture.clock.until(taking))
   })
 
-  it('ends the hold if the grant arrives first', async () => {
-    bench.port.fault = ({ name }) => (name.startsWith('lock/release') ? { replyMs: 1_000 } : undefined)
+  it('a forced release of one of several locks ends the hold if the grant arrives first', async () => {
+    fixture.port.fault = ({ name }) => (name.startsWith('lock/release') ? { replyMs: 1_000 } : undefined)
     const taking = both.lock()
     await turn()
     const forced = y.forceUnlock()
-    const hold = await bench.clock.until(taking)
-    assert.equal(await bench.clock.until(forced), true)
+    const hold = await fixture.clock.until(taking)
+    assert.equal(await fixture.clock.until(forced), true)
     assert.throws(() => hold.assertHeld(), { reason: 'forced' })
-    await assert.rejects(bench.clock.until(hold.unlock()), { reason: 'forced' })
+    await assert.rejects(fixture.clock.until(hold.unlock()), { reason: 'forced' })
   })
 })
 
 it('a forced release does not end what several locks were granted by a later command than the one that it met', async () => {
-  const { port } = bench
+  const { port } = fixture
   port.once('lock/acquire-all', { lost: 'reply' })
   port.fault = ({ name }) => (name.startsWith('lock/release') ? { replyMs: 2_000 } : undefined)
   const taking = both.lock()
-  await bench.clock.advance(2_000)
+  await fixture.clock.advance(2_000)
   const forced = y.forceUnlock()
-  const hold = await bench.clock.until(taking)
+  const hold = await fixture.clock.until(taking)
   assert.equal(port.count('lock/acquire-all'), 2)
-  assert.equal(await bench.clock.until(forced), true)
+  assert.equal(await fixture.clock.until(forced), true)
   port.fault = () => undefined
-  await bench.releaseSafe(hold)
+  await fixture.releaseSafe(hold)
 })

@@ -15,7 +15,7 @@ import {
 import { Hold } from '../../src/locks/hold.js'
 import { KIND_IDS, KINDS, type KindId } from '../../src/locks/kinds/table.js'
 import { holdDropped } from '../../src/warnings.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { FakeReplyError } from '../support/fakes/fake-redis.js'
 
@@ -29,7 +29,7 @@ const CHANNELS = [
 ].map((name) => `holdfast:${name}` as keyof HoldfastChannels)
 const EVENTS = ['acquired', 'released', 'lost', 'longWait', 'longHold', 'warning'] as const
 
-let bench: ClientBench
+let fixture: ClientFixture
 /** What programs and people have read, with all texts in it. */
 let read: { what: string; texts: string[] }[]
 
@@ -55,15 +55,15 @@ function watch(client: Client): void {
 }
 
 beforeEach(() => {
-  bench = new ClientBench(OPTIONS)
+  fixture = new ClientFixture(OPTIONS)
   read = []
-  for (const client of [bench.client, bench.other]) watch(client)
+  for (const client of [fixture.client, fixture.other]) watch(client)
   for (const channel of CHANNELS) subscribe(channel, receive)
 })
 
 afterEach(async () => {
   for (const channel of CHANNELS) unsubscribe(channel, receive)
-  await bench.close()
+  await fixture.close()
   assert.deepEqual(
     read.filter(({ texts }) => texts.some((text) => text.includes(MARK))),
     [],
@@ -81,7 +81,7 @@ function assertRead(what: string, text: string): void {
 
 /** A call rejects with an error that names the lock as the program does. */
 async function fails(code: string, call: () => unknown, lockName = 'order'): Promise<void> {
-  const outcome = await bench.clock.until(
+  const outcome = await fixture.clock.until(
     Promise.resolve()
       .then(call)
       .then(
@@ -104,7 +104,7 @@ function rival(client: Client, id: KindId): Lock {
 }
 
 function refusePublishing(): void {
-  const { keyspace } = bench.redis
+  const { keyspace } = fixture.redis
   const execute = keyspace.execute.bind(keyspace)
   keyspace.execute = (name, args) => {
     if (/publish/i.test(name)) throw new FakeReplyError('NOPERM No permissions to access a channel')
@@ -114,48 +114,48 @@ function refusePublishing(): void {
 
 for (const id of KIND_IDS) {
   const { title, isReentrant = true } = KINDS[id]
-  const mine = (): Lock => lock(bench.client, id)
+  const mine = (): Lock => lock(fixture.client, id)
 
-  describe(`with a nameMapper, a ${title}`, () => {
-    it('has its own name, and Redis the mapped one', async () => {
+  describe(`a ${title} with a nameMapper`, () => {
+    it(`a mapped ${title} has its own name, and Redis has the mapped one`, async () => {
       assert.deepEqual([mine().name, mine().key], ['order', `${MARK}order`])
       const hold = await mine().lock()
       assert.equal(hold.lockName, 'order')
-      const sent = bench.port.sent.filter(({ name }) => name.includes('/acquire'))
+      const sent = fixture.port.sent.filter(({ name }) => name.includes('/acquire'))
       assert(sent.length === 1 && sent.every(({ keys: [key] }) => key === `${MARK}order`))
       assert.equal(await mine().isLocked(), true)
       await hold.unlock()
     })
 
-    it('names itself in a wait that is too long, and in one that ends in vain', async () => {
-      const theirs = await rival(bench.other, id).lock()
+    it(`a mapped ${title} names itself in a wait that is too long, and in one that ends in vain`, async () => {
+      const theirs = await rival(fixture.other, id).lock()
       await fails('LOCK_WAIT_TIMEOUT', () => mine().lock({ waitTimeMs: 1_500, warnAfterMs: 50 }))
       assertRead('longWait', 'order')
-      const own = rival(bench.client, id)
+      const own = rival(fixture.client, id)
       await theirs.unlock()
       const hold = await own.lock()
       await fails('LOCK_WAIT_TIMEOUT', () => mine().lock({ waitTimeMs: 100 }))
-      assert.equal(await bench.clock.until(mine().tryLock({ waitTimeMs: 100 })), null)
+      assert.equal(await fixture.clock.until(mine().tryLock({ waitTimeMs: 100 })), null)
       await hold.unlock()
     })
 
-    it('names itself in a loss, a long hold and a forced end', async () => {
+    it(`a mapped ${title} names itself in a loss, a long hold and a forced end`, async () => {
       const hold = await mine().lock({ warnAfterMs: 500 })
-      await bench.clock.advance(1_500)
+      await fixture.clock.advance(1_500)
       assertRead('longHold', 'order')
-      bench.redis.delete(`${MARK}order`)
-      await bench.clock.advance(3_000)
+      fixture.redis.delete(`${MARK}order`)
+      await fixture.clock.advance(3_000)
       assertRead('lost', 'order')
       await fails('LOCK_LEASE_LOST', () => hold.assertHeld())
       await fails('LOCK_LEASE_LOST', () => hold.unlock())
       const next = await mine().lock()
-      await bench.clock.until(lock(bench.other, id).forceUnlock())
-      await fails('LOCK_LEASE_LOST', () => bench.clock.until(next.isHeld()).then(() => next.unlock()))
+      await fixture.clock.until(lock(fixture.other, id).forceUnlock())
+      await fails('LOCK_LEASE_LOST', () => fixture.clock.until(next.isHeld()).then(() => next.unlock()))
     })
 
-    it('names itself when it is not held, in the wrong state or given wrong arguments', async () => {
+    it(`a mapped ${title} names itself when it is not held, in the wrong state or given wrong arguments`, async () => {
       await fails('LOCK_NOT_HELD', () => mine().unlock())
-      await fails('LOCK_NOT_HELD', () => bench.client.runInScope(() => mine().unlock()))
+      await fails('LOCK_NOT_HELD', () => fixture.client.runInScope(() => mine().unlock()))
       await fails('LOCK_CONFIG', () => mine().lock({ leaseTimeMs: -1 }))
       await fails('LOCK_CONFIG', () => mine().lock({ timeout: 1 } as never))
       await fails('LOCK_CONFIG', () => mine().lock({ within: 1 as never }))
@@ -171,8 +171,8 @@ for (const id of KIND_IDS) {
       await fails(['read', 'write', 'fasterMulti'].includes(id) ? 'LOCK_CONFIG' : 'LOCK_NOT_HELD', adopting)
     })
 
-    it('names itself when Redis does not reply, or has something else', async () => {
-      bench.port.fault = ({ name }) => (/\/(inspect|release)/.test(name) ? { lost: 'reply' } : undefined)
+    it(`a mapped ${title} names itself when Redis does not reply, or has something else`, async () => {
+      fixture.port.fault = ({ name }) => (/\/(inspect|release)/.test(name) ? { lost: 'reply' } : undefined)
       await fails('LOCK_OUTCOME_UNKNOWN', () => mine().isLocked())
       await fails('LOCK_OUTCOME_UNKNOWN', async () => await (await mine().lock()).unlock())
       await fails('LOCK_OUTCOME_UNKNOWN', async () => {
@@ -180,20 +180,20 @@ for (const id of KIND_IDS) {
         assertRead('warning', 'order')
         await mine().isLocked()
       })
-      bench.port.fault = () => undefined
-      await bench.clock.advance(5_000)
-      bench.redis.execute(['RPUSH', `${MARK}order`, 'x'])
+      fixture.port.fault = () => undefined
+      await fixture.clock.advance(5_000)
+      fixture.redis.execute(['RPUSH', `${MARK}order`, 'x'])
       await fails('LOCK_WRONG_TYPE', () => mine().tryLock())
-      bench.redis.delete(`${MARK}order`)
+      fixture.redis.delete(`${MARK}order`)
     })
 
-    it('names itself when the client is closed', async () => {
-      const { client } = bench.connect({})
-      const theirs = await rival(bench.other, id).lock()
+    it(`a mapped ${title} names itself when the client is closed`, async () => {
+      const { client } = fixture.connect({})
+      const theirs = await rival(fixture.other, id).lock()
       const waiting = lock(client, id).lock()
       waiting.catch(() => {})
       await turn()
-      await bench.clock.until(client.close())
+      await fixture.clock.until(client.close())
       await fails('LOCK_CLIENT_CLOSED', () => waiting)
       await fails('LOCK_CLIENT_CLOSED', () => lock(client, id).lock())
       await fails('LOCK_CLIENT_CLOSED', () => lock(client, id).isLocked())
@@ -201,109 +201,109 @@ for (const id of KIND_IDS) {
     })
 
     if (!isReentrant) {
-      it('names itself in a deadlock with itself', async () => {
+      it(`a mapped ${title} names itself in a deadlock with itself`, async () => {
         await fails('LOCK_SELF_DEADLOCK', () => mine().withLock(() => mine().lock()))
       })
     }
 
-    it('is found by its name, and shown with it', async () => {
-      const client = bench.connect({ inspection: {} }).client
+    it(`a mapped ${title} is found by its name, and shown with it`, async () => {
+      const client = fixture.connect({ inspection: {} }).client
       const held = await lock(client, id).lock()
       const waiting = rival(client, id).lock()
-      await bench.clock.advance(1_500)
-      for (const { fleet } of [client, bench.other]) {
-        const info = await bench.clock.until(fleet.inspect('order'))
+      await fixture.clock.advance(1_500)
+      for (const { fleet } of [client, fixture.other]) {
+        const info = await fixture.clock.until(fleet.inspect('order'))
         see('inspect', info)
         assert.deepEqual([info.name, info.holders[0]?.holder], ['order', held.holder])
       }
       await held.unlock()
-      await (await bench.clock.until(waiting)).unlock()
+      await (await fixture.clock.until(waiting)).unlock()
     })
   })
 }
 
-describe('with a nameMapper, an operator', () => {
-  it('breaks a lock by its name, and finds that in the audit', async () => {
-    const hold = await bench.client.getLock('order').lock()
+describe('an operator, with a nameMapper', () => {
+  it('an operator breaks a lock by its own name, and finds that in the audit', async () => {
+    const hold = await fixture.client.getLock('order').lock()
     const order = { holder: hold.holder, graceMs: 100, anyway: true, reason: 'INC-1', by: 'ops' }
-    const outcome = await bench.clock.until(bench.other.fleet.forceUnlock('order', order))
+    const outcome = await fixture.clock.until(fixture.other.fleet.forceUnlock('order', order))
     see('forceUnlock', outcome)
     await fails('LOCK_LEASE_LOST', () => hold.unlock())
     assertRead('holdfast:forced', 'order')
-    const audit = await bench.other.fleet.audit()
+    const audit = await fixture.other.fleet.audit()
     see('audit', audit)
     assert.deepEqual(
       audit.map((entry) => entry.lock),
       ['order'],
     )
-    const stored = bench.redis.execute(['LRANGE', 'holdfast_audit', '0', '-1']) as string[]
+    const stored = fixture.redis.execute(['LRANGE', 'holdfast_audit', '0', '-1']) as string[]
     assert.equal(JSON.parse(stored[0] ?? '').lock, `${MARK}order`)
   })
 
-  it('is warned with it if the audit cannot be written', async () => {
-    bench.otherPort.once('forced/record', { errorReply: 'NOPERM No permissions to access a key' })
-    await bench.clock.until(bench.other.getLock('order').forceUnlock({ holder: 'somebody:1' }))
+  it("an operator is warned by the lock's own name if the audit cannot be written", async () => {
+    fixture.otherPort.once('forced/record', { errorReply: 'NOPERM No permissions to access a key' })
+    await fixture.clock.until(fixture.other.getLock('order').forceUnlock({ holder: 'somebody:1' }))
     assertRead('warning', 'The forced release of "order"')
   })
 })
 
-describe('with a nameMapper, locks made of others', () => {
+describe('locks made of others, with a nameMapper', () => {
   const made: [string, (locks: Lock[]) => BaseLock][] = [
     ['multi-lock', (locks) => getMultiLock(...locks)],
     ['red lock', (locks) => getRedLock(...locks)],
   ]
   for (const [title, make] of made) {
-    it(`have their own names: a ${title}`, async () => {
-      const { client, other } = bench
+    it(`locks made of others have their own names with a nameMapper: a ${title}`, async () => {
+      const { client, other } = fixture
       const joint = make([client.getLock('a'), client.getFairLock('b'), client.getLock('c')])
       const name = `${title} of "a", "b", "c"`
       assert.equal(joint.name, name)
-      const hold = await bench.clock.until(joint.lock())
+      const hold = await fixture.clock.until(joint.lock())
       assert.equal(hold.lockName, name)
-      assert.deepEqual(bench.redis.keys.sort(), ['a', 'b', 'c'].map(nameMapper.map))
-      for (const key of ['a', 'b', 'c']) bench.redis.delete(MARK + key)
-      await bench.clock.advance(3_000)
+      assert.deepEqual(fixture.redis.keys.sort(), ['a', 'b', 'c'].map(nameMapper.map))
+      for (const key of ['a', 'b', 'c']) fixture.redis.delete(MARK + key)
+      await fixture.clock.advance(3_000)
       await fails('LOCK_LEASE_LOST', () => hold.assertHeld(), name)
       await fails('LOCK_CONFIG', () => joint.lock({ within: hold }), name)
       const theirs = await Promise.all(['a', 'c'].map((key) => other.getLock(key).lock()))
       await fails('LOCK_WAIT_TIMEOUT', () => joint.lock({ waitTimeMs: 1_500, warnAfterMs: 50 }), name)
       assertRead('longWait', name)
       for (const one of theirs) await one.unlock()
-      await bench.clock.advance(1_000)
+      await fixture.clock.advance(1_000)
     })
   }
 
-  it('refuse a lock that is given twice by its name', async () => {
-    const one = bench.client.getLock('order')
+  it('locks made of others refuse a lock that is given twice by its own name', async () => {
+    const one = fixture.client.getLock('order')
     await fails('LOCK_CONFIG', () => getMultiLock(one, one))
   })
 
-  it('name the locks whose servers failed', async () => {
-    bench.port.fault = ({ name }) => (name.startsWith('lock/acquire') ? { lost: 'request' } : undefined)
-    const red = getRedLock(bench.client.getLock('a'), bench.client.getLock('b'))
+  it('locks made of others name the locks whose servers failed', async () => {
+    fixture.port.fault = ({ name }) => (name.startsWith('lock/acquire') ? { lost: 'request' } : undefined)
+    const red = getRedLock(fixture.client.getLock('a'), fixture.client.getLock('b'))
     await fails('LOCK_QUORUM', () => red.lock({ waitTimeMs: 600 }), 'red lock of "a", "b"')
-    bench.port.fault = () => undefined
-    await bench.clock.advance(5_000)
+    fixture.port.fault = () => undefined
+    await fixture.clock.advance(5_000)
   })
 })
 
-describe('with a nameMapper, a grant that is not confirmed', () => {
-  it('names its lock', async () => {
-    const { port, client } = bench.connect({ checkLockSyncedSlaves: true })
+describe('a grant that is not confirmed, with a nameMapper', () => {
+  it('a grant that is not confirmed names its lock as the program does, with a nameMapper', async () => {
+    const { port, client } = fixture.connect({ checkLockSyncedSlaves: true })
     Object.assign(port, { acknowledge: async () => ({ replicas: 1, acknowledged: 0 }) })
     await fails('LOCK_NOT_REPLICATED', () => client.getLock('order').lock({ waitTimeMs: 0 }))
-    const other = bench.connect({ checkLockFsynced: true })
+    const other = fixture.connect({ checkLockFsynced: true })
     Object.assign(other.port, { fsynced: async () => 'premature' })
     await fails('LOCK_NOT_DURABLE', () => other.client.getLock('order').lock({ waitTimeMs: 0 }))
-    await bench.clock.advance(5_000)
+    await fixture.clock.advance(5_000)
   })
 })
 
-describe('with a nameMapper, a warning', () => {
-  it('of a refused message names what was released', async () => {
+describe('a warning, with a nameMapper', () => {
+  it('a warning of a refused message names what was released as the program does', async () => {
     refusePublishing()
     // A client warns of it once.
-    const clients = [bench.client, bench.other, bench.connect({}).client] as const
+    const clients = [fixture.client, fixture.other, fixture.connect({}).client] as const
     watch(clients[2])
     await (await clients[0].getLock('order').lock()).unlock()
     await clients[1].getSemaphore('printers').release()
@@ -311,24 +311,24 @@ describe('with a nameMapper, a warning', () => {
     await latch.trySetCount(1)
     await latch.countDown()
     for (const name of ['order', 'printers', 'ready']) assertRead('warning', `Redis released "${name}"`)
-    await bench.client.getSemaphore('printers').delete()
+    await fixture.client.getSemaphore('printers').delete()
   })
 
-  it('of a release that failed, of tokens that went back and of a dropped hold names the lock', async () => {
-    bench.port.fault = ({ name }) => (name.startsWith('lock/release') ? { lost: 'reply' } : undefined)
-    await bench.clock.until(
-      bench.client
+  it('a warning of a failed release, tokens that went back or a dropped hold names the lock', async () => {
+    fixture.port.fault = ({ name }) => (name.startsWith('lock/release') ? { lost: 'reply' } : undefined)
+    await fixture.clock.until(
+      fixture.client
         .getLock('order')
         .withLock(() => Promise.reject(new Error('of the function')))
         .catch(() => {}),
     )
     assertRead('warning', 'The function that held "order"')
-    bench.port.fault = () => undefined
-    await bench.clock.advance(5_000)
-    const fenced = bench.client.getFencedLock('ledger')
+    fixture.port.fault = () => undefined
+    await fixture.clock.advance(5_000)
+    const fenced = fixture.client.getFencedLock('ledger')
     await (await fenced.lock()).unlock()
     await (await fenced.lock()).unlock()
-    bench.redis.delete(`redisson_lock_token:{${MARK}ledger}`)
+    fixture.redis.delete(`redisson_lock_token:{${MARK}ledger}`)
     const hold = await fenced.lock()
     assertRead('warning', 'The fencing tokens of lock "ledger"')
     see('warning', holdDropped(hold, 1_000, undefined, ''))
@@ -336,48 +336,48 @@ describe('with a nameMapper, a warning', () => {
     await hold.unlock()
   })
 
-  it('of an election names it', async () => {
-    bench.port.once('fenced-lock/acquire', { errorReply: 'NOAUTH Authentication required.' })
+  it('a warning of an election names it as the program does', async () => {
+    fixture.port.once('fenced-lock/acquire', { errorReply: 'NOAUTH Authentication required.' })
     let end: (() => void) | undefined
     const elected = new Promise<void>((resolve) => {
       end = resolve
     })
-    const election = bench.client.elect('leader', { onElected: () => elected })
+    const election = fixture.client.elect('leader', { onElected: () => elected })
     assert.equal(election.name, 'leader')
-    await bench.clock.advance(5_000)
+    await fixture.clock.advance(5_000)
     assertRead('warning', 'election "leader"')
     assert.equal(election.isLeader, true)
-    assert.deepEqual(bench.redis.keys, [`${MARK}leader`])
+    assert.deepEqual(fixture.redis.keys, [`${MARK}leader`])
     const resigning = election.resign()
-    await bench.clock.advance(4_000)
+    await fixture.clock.advance(4_000)
     assertRead('warning', 'onElected of the election "leader"')
     end?.()
-    await bench.clock.until(resigning)
+    await fixture.clock.until(resigning)
   })
 })
 
-describe('with a nameMapper, a synchronizer', () => {
-  it('has its own name in errors and in the wait for it: a semaphore', async () => {
-    const semaphore = bench.client.getSemaphore('order')
+describe('a synchronizer with a nameMapper', () => {
+  it('a mapped semaphore has its own name in errors and in the wait for it', async () => {
+    const semaphore = fixture.client.getSemaphore('order')
     assert.deepEqual([semaphore.name, semaphore.key], ['order', `${MARK}order`])
     await fails('LOCK_WAIT_TIMEOUT', () => semaphore.acquire({ waitTimeMs: 200, warnAfterMs: 50 }))
     assertRead('longWait', 'order')
     await semaphore.trySetPermits(1)
-    assert.equal(bench.redis.execute(['GET', `${MARK}order`]), '1')
+    assert.equal(fixture.redis.execute(['GET', `${MARK}order`]), '1')
     await fails('LOCK_CONFIG', () => semaphore.acquire({ permits: -1 }))
-    bench.port.fault = ({ name }) => (name.startsWith('semaphore/') ? { lost: 'reply' } : undefined)
+    fixture.port.fault = ({ name }) => (name.startsWith('semaphore/') ? { lost: 'reply' } : undefined)
     await fails('LOCK_OUTCOME_UNKNOWN', () => semaphore.release())
     await fails('LOCK_OUTCOME_UNKNOWN', () => semaphore.availablePermits())
-    bench.port.fault = () => undefined
-    await bench.clock.advance(65_000)
+    fixture.port.fault = () => undefined
+    await fixture.clock.advance(65_000)
     await semaphore.delete()
-    bench.redis.execute(['RPUSH', `${MARK}order`, 'x'])
+    fixture.redis.execute(['RPUSH', `${MARK}order`, 'x'])
     await fails('LOCK_WRONG_TYPE', () => semaphore.tryAcquire())
-    bench.redis.delete(`${MARK}order`)
+    fixture.redis.delete(`${MARK}order`)
   })
 
-  it('has its own name in errors and in the wait for it: a permit-expirable semaphore', async () => {
-    const semaphore = bench.client.getPermitExpirableSemaphore('order')
+  it('a mapped permit-expirable semaphore has its own name in errors and in the wait for it', async () => {
+    const semaphore = fixture.client.getPermitExpirableSemaphore('order')
     assert.deepEqual([semaphore.name, semaphore.key], ['order', `${MARK}order`])
     await fails('LOCK_WAIT_TIMEOUT', () => semaphore.acquire({ waitTimeMs: 200, warnAfterMs: 50 }))
     assertRead('longWait', 'order')
@@ -387,26 +387,26 @@ describe('with a nameMapper, a synchronizer', () => {
     await fails('LOCK_NOT_HELD', () => semaphore.release('f'.repeat(32)))
     await fails('LOCK_NOT_HELD', () => semaphore.getLeaseTime('x'))
     await fails('LOCK_CONFIG', () => semaphore.release(1 as never))
-    see('inspect', await bench.clock.until(bench.other.fleet.inspect('order')))
+    see('inspect', await fixture.clock.until(fixture.other.fleet.inspect('order')))
     assert.equal(await semaphore.delete(), true)
     await fails('LOCK_LEASE_LOST', () => permit.unlock())
   })
 
-  it('has its own name in errors and in the wait for it: a latch', async () => {
-    const latch = bench.client.getCountDownLatch('order')
+  it('a mapped latch has its own name in errors and in the wait for it', async () => {
+    const latch = fixture.client.getCountDownLatch('order')
     assert.deepEqual([latch.name, latch.key], ['order', `${MARK}order`])
     await latch.trySetCount(1)
-    assert.equal(bench.redis.execute(['GET', `${MARK}order`]), '1')
-    assert.equal(await bench.clock.until(latch.await({ waitTimeMs: 100, warnAfterMs: 50 })), false)
+    assert.equal(fixture.redis.execute(['GET', `${MARK}order`]), '1')
+    assert.equal(await fixture.clock.until(latch.await({ waitTimeMs: 100, warnAfterMs: 50 })), false)
     assertRead('longWait', 'order')
     await fails('LOCK_CONFIG', () => latch.trySetCount(0))
-    bench.port.once('latch/inspect', { lost: 'reply' })
+    fixture.port.once('latch/inspect', { lost: 'reply' })
     await fails('LOCK_OUTCOME_UNKNOWN', () => latch.getCount())
-    const { client } = bench.connect({})
+    const { client } = fixture.connect({})
     const waiting = client.getCountDownLatch('order').await()
     waiting.catch(() => {})
     await turn()
-    await bench.clock.until(client.close())
+    await fixture.clock.until(client.close())
     await fails('LOCK_CLIENT_CLOSED', () => waiting)
     assert.equal(await latch.delete(), true)
   })

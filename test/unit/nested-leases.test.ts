@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import type { ThreadClient } from '../../src/watchdog/thread-client.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { kinds } from '../support/kinds.js'
 
@@ -31,23 +31,23 @@ const CASES: readonly Case[] = [
   { name: 'red lock', isReentrant: true, lock: (client) => getRedLock(...redParts(client)), parts: redParts },
 ]
 
-let bench: ClientBench
+let fixture: ClientFixture
 
 beforeEach(() => {
-  bench = new ClientBench({ commandTimeoutMs: 3_000 })
+  fixture = new ClientFixture({ commandTimeoutMs: 3_000 })
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
-const inScope = <T>(fn: () => Promise<T>): Promise<T> => bench.client.runInScope(fn)
+const inScope = <T>(fn: () => Promise<T>): Promise<T> => fixture.client.runInScope(fn)
 
 /** The shortest lease that Redis keeps for a part, ms. */
 async function leftInRedis({ parts }: Case): Promise<number> {
-  return Math.min(...(await Promise.all(parts(bench.other).map((part) => part.remainingLeaseMs()))))
+  return Math.min(...(await Promise.all(parts(fixture.other).map((part) => part.remainingLeaseMs()))))
 }
 
 async function isFree({ parts }: Case): Promise<boolean> {
-  return (await Promise.all(parts(bench.other).map((part) => part.isLocked()))).every((isLocked) => !isLocked)
+  return (await Promise.all(parts(fixture.other).map((part) => part.isLocked()))).every((isLocked) => !isLocked)
 }
 
 /** Fails unless a hold counts on what Redis keeps, except for the margin. */
@@ -63,45 +63,45 @@ for (const of of CASES.filter(({ isReentrant }) => isReentrant)) {
       ['that of the watchdog', undefined],
       ['one of its own', 8_000],
     ] as const) {
-      it(`lasts as long as Redis keeps the lock: ${title}`, () =>
+      it(`an outer hold lasts as long as Redis keeps the lock: ${title} (${of.name})`, () =>
         inScope(async () => {
-          const outer = await of.lock(bench.client).lock({ leaseTimeMs: OUTER_MS })
-          await bench.clock.advance(1_000)
-          const inner = await of.lock(bench.client).lock({ leaseTimeMs })
-          await bench.clock.advance(1_000)
+          const outer = await of.lock(fixture.client).lock({ leaseTimeMs: OUTER_MS })
+          await fixture.clock.advance(1_000)
+          const inner = await of.lock(fixture.client).lock({ leaseTimeMs })
+          await fixture.clock.advance(1_000)
           await inner.unlock()
           await assertAgrees(outer, of)
-          await bench.clock.advance(OUTER_MS)
+          await fixture.clock.advance(OUTER_MS)
           outer.assertHeld()
           assert.equal(await outer.isHeld(), true)
           await assertAgrees(outer, of)
           await outer.unlock()
           assert.equal(await isFree(of), true)
-          assert.deepEqual(bench.lost, [])
+          assert.deepEqual(fixture.lost, [])
         }))
     }
 
-    it('and renewed before, is released by lock.unlock() as in Java code', () =>
+    it(`an outer hold renewed before a nested one ends is released by lock.unlock(): ${of.name}`, () =>
       inScope(async () => {
-        const parts = of.parts(bench.client)
+        const parts = of.parts(fixture.client)
         for (const part of parts) await part.lock({ leaseTimeMs: OUTER_MS })
         for (const part of parts) await part.lock()
-        await bench.clock.advance(WATCHDOG_MS)
+        await fixture.clock.advance(WATCHDOG_MS)
         for (const part of parts) await part.unlock()
-        await bench.clock.advance(OUTER_MS + 1_000)
+        await fixture.clock.advance(OUTER_MS + 1_000)
         for (const part of parts) assert.equal(await part.isHeldByCurrentOwner(), true)
         for (const part of parts) await part.unlock()
         assert.equal(await isFree(of), true)
-        assert.deepEqual(bench.lost, [])
+        assert.deepEqual(fixture.lost, [])
       }))
 
-    it('ends with the lease that is left, which nothing renews', () =>
+    it(`an outer hold ends with the lease that is left, which nothing renews: ${of.name}`, () =>
       inScope(async () => {
-        const outer = await of.lock(bench.client).lock({ leaseTimeMs: OUTER_MS })
-        await (await of.lock(bench.client).lock()).unlock()
-        await bench.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
+        const outer = await of.lock(fixture.client).lock({ leaseTimeMs: OUTER_MS })
+        await (await of.lock(fixture.client).lock()).unlock()
+        await fixture.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
         outer.assertHeld()
-        await bench.clock.advance(marginMs(WATCHDOG_MS))
+        await fixture.clock.advance(marginMs(WATCHDOG_MS))
         await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
         assert.equal(await isFree(of), true)
         await turn()
@@ -110,26 +110,26 @@ for (const of of CASES.filter(({ isReentrant }) => isReentrant)) {
 
   it(`the inner hold of a ${of.name} lasts as long as Redis keeps the lock for an outer one that was released first`, () =>
     inScope(async () => {
-      const outer = await of.lock(bench.client).lock()
-      const inner = await of.lock(bench.client).lock({ leaseTimeMs: OUTER_MS })
+      const outer = await of.lock(fixture.client).lock()
+      const inner = await of.lock(fixture.client).lock({ leaseTimeMs: OUTER_MS })
       await outer.unlock()
       await assertAgrees(inner, of)
-      await bench.clock.advance(OUTER_MS + 1_000)
+      await fixture.clock.advance(OUTER_MS + 1_000)
       await inner.unlock()
       assert.equal(await isFree(of), true)
-      assert.deepEqual(bench.lost, [])
+      assert.deepEqual(fixture.lost, [])
     }))
 
   it(`lock.unlock() of a ${of.name} frees what a re-entry without a reply has left in Redis, although the hold expired`, () =>
     inScope(async () => {
-      const parts = of.parts(bench.client)
+      const parts = of.parts(fixture.client)
       for (const part of parts) await part.lock({ leaseTimeMs: WATCHDOG_MS - 10_000 })
       for (const part of parts) {
-        bench.port.fault = ({ name }) => (REENTRIES.test(name) ? { lost: 'reply' } : undefined)
-        await assert.rejects(bench.clock.until(part.lock({ waitTimeMs: 100 })))
-        bench.port.fault = () => undefined
+        fixture.port.fault = ({ name }) => (REENTRIES.test(name) ? { lost: 'reply' } : undefined)
+        await assert.rejects(fixture.clock.until(part.lock({ waitTimeMs: 100 })))
+        fixture.port.fault = () => undefined
       }
-      await bench.clock.advance(WATCHDOG_MS - 10_000)
+      await fixture.clock.advance(WATCHDOG_MS - 10_000)
       assert((await leftInRedis(of)) > 0)
       for (const part of parts) {
         await assert.rejects(part.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
@@ -138,150 +138,150 @@ for (const of of CASES.filter(({ isReentrant }) => isReentrant)) {
         await assert.rejects(part.unlock(), { code: 'LOCK_NOT_HELD' })
       }
       // A release is repeated until the lease has ended: a copy of the re-entry may arrive after it.
-      await bench.clock.advance(WATCHDOG_MS)
+      await fixture.clock.advance(WATCHDOG_MS)
     }))
 }
 
 for (const { name, parts } of CASES) {
   it(`lock.unlock() of a ${name} that maxHoldMs has ended frees it`, () =>
     inScope(async () => {
-      for (const part of parts(bench.client)) {
+      for (const part of parts(fixture.client)) {
         await part.lock({ maxHoldMs: 1_000 })
-        await bench.clock.advance(1_000)
+        await fixture.clock.advance(1_000)
         assert.equal(await part.isLocked(), true)
         await assert.rejects(part.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
         await turn()
         assert.equal(await part.isLocked(), false)
       }
-      await bench.clock.advance(WATCHDOG_MS)
+      await fixture.clock.advance(WATCHDOG_MS)
     }))
 }
 
 describe('lock.unlock() in a scope', () => {
-  it('releases the holds in the order of the calls, although the inner one was lost', () =>
+  it('lock.unlock() in a scope releases the holds in the order of the calls, despite a lost one', () =>
     inScope(async () => {
-      const outer = await bench.lock.lock()
-      const inner = await bench.lock.lock({ leaseTimeMs: 1_000 })
-      await bench.clock.advance(1_000)
+      const outer = await fixture.lock.lock()
+      const inner = await fixture.lock.lock({ leaseTimeMs: 1_000 })
+      await fixture.clock.advance(1_000)
       assert.equal(inner.signal.aborted, true)
-      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
-      bench.assertSafe(outer)
-      await bench.lock.unlock()
-      assert.deepEqual(bench.redis.keys, [])
-      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_NOT_HELD' })
+      await assert.rejects(fixture.lock.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+      fixture.assertSafe(outer)
+      await fixture.lock.unlock()
+      assert.deepEqual(fixture.redis.keys, [])
+      await assert.rejects(fixture.lock.unlock(), { code: 'LOCK_NOT_HELD' })
     }))
 
-  it('does not find a hold that its own unlock() has found lost', () =>
+  it('lock.unlock() in a scope does not find a hold that its own unlock() has found lost', () =>
     inScope(async () => {
-      const hold = await bench.lock.lock()
-      bench.redis.delete('a')
+      const hold = await fixture.lock.lock()
+      fixture.redis.delete('a')
       await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_NOT_HELD' })
+      await assert.rejects(fixture.lock.unlock(), { code: 'LOCK_NOT_HELD' })
     }))
 
   it('twice at the same time releases both holds, although a command is in flight', () =>
     inScope(async () => {
-      const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
-      await bench.lock.lock()
-      bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
+      const outer = await fixture.lock.lock({ leaseTimeMs: OUTER_MS })
+      await fixture.lock.lock()
+      fixture.port.fault = () => ({ requestMs: 5, replyMs: 5 })
       const extending = outer.extend(OUTER_MS)
-      await bench.clock.until(Promise.all([bench.lock.unlock(), bench.lock.unlock(), extending]))
-      assert.deepEqual(bench.redis.keys, [])
+      await fixture.clock.until(Promise.all([fixture.lock.unlock(), fixture.lock.unlock(), extending]))
+      assert.deepEqual(fixture.redis.keys, [])
     }))
 })
 
 describe('a write around a read of the same owner', () => {
-  const lock = () => bench.client.getReadWriteLock('a')
-  const leftMs = () => bench.other.getReadWriteLock('a').writeLock().remainingLeaseMs()
+  const lock = () => fixture.client.getReadWriteLock('a')
+  const leftMs = () => fixture.other.getReadWriteLock('a').writeLock().remainingLeaseMs()
 
-  it('lasts as long as Redis keeps it for the read, while that lasts and after it', () =>
+  it('a write around a read lasts as long as Redis keeps it for the read, while and after it lasts', () =>
     inScope(async () => {
       const write = await lock().writeLock().lock({ leaseTimeMs: OUTER_MS })
       const read = await lock().readLock().lock()
-      await bench.clock.advance(WATCHDOG_MS)
+      await fixture.clock.advance(WATCHDOG_MS)
       write.assertHeld()
       await read.unlock()
       assert(write.remainingMs() <= (await leftMs()))
-      await bench.clock.advance(OUTER_MS + 1_000)
+      await fixture.clock.advance(OUTER_MS + 1_000)
       assert.equal(await write.isHeld(), true)
       await write.unlock()
       assert.equal(await lock().writeLock().isLocked(), false)
-      assert.deepEqual(bench.lost, [])
+      assert.deepEqual(fixture.lost, [])
     }))
 
-  it('that has expired is freed although the read had no reply and asked for longer', () =>
+  it('an expired write around a read is freed although the read had no reply and asked for longer', () =>
     inScope(async () => {
       await lock().writeLock().lock({ leaseTimeMs: OUTER_MS })
-      bench.port.fault = ({ name }) => (name === 'read-lock/acquire' ? { lost: 'reply' } : undefined)
-      await assert.rejects(bench.clock.until(lock().readLock().tryLock()))
-      bench.port.fault = ({ name }) => (name === 'write-lock/release' ? { lost: 'request' } : undefined)
-      await bench.clock.advance(OUTER_MS)
+      fixture.port.fault = ({ name }) => (name === 'read-lock/acquire' ? { lost: 'reply' } : undefined)
+      await assert.rejects(fixture.clock.until(lock().readLock().tryLock()))
+      fixture.port.fault = ({ name }) => (name === 'write-lock/release' ? { lost: 'request' } : undefined)
+      await fixture.clock.advance(OUTER_MS)
       await assert.rejects(lock().writeLock().unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
-      await bench.clock.advance(OUTER_MS)
-      bench.port.fault = () => undefined
-      await bench.clock.advance(OUTER_MS)
+      await fixture.clock.advance(OUTER_MS)
+      fixture.port.fault = () => undefined
+      await fixture.clock.advance(OUTER_MS)
       assert.equal(await lock().writeLock().isLocked(), false)
-      await bench.clock.advance(WATCHDOG_MS)
+      await fixture.clock.advance(WATCHDOG_MS)
     }))
 })
 
 describe('what an outer hold has of a nested one', () => {
-  it('includes a renewal that was under way when the nested one was released', async () => {
-    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
-    const inner = await bench.lock.lock({ within: outer })
-    bench.port.once('lock/renew', { replyMs: 100 })
-    await bench.clock.advance(WATCHDOG_MS / 3 + 50)
+  it('an outer hold has from a nested one a renewal under way when that was released', async () => {
+    const outer = await fixture.lock.lock({ leaseTimeMs: OUTER_MS })
+    const inner = await fixture.lock.lock({ within: outer })
+    fixture.port.once('lock/renew', { replyMs: 100 })
+    await fixture.clock.advance(WATCHDOG_MS / 3 + 50)
     await inner.unlock()
-    await bench.clock.advance(100)
-    assert(outer.remainingMs() <= bench.redis.pttl('a'))
-    assert(outer.remainingMs() > bench.redis.pttl('a') - marginMs(WATCHDOG_MS))
+    await fixture.clock.advance(100)
+    assert(outer.remainingMs() <= fixture.redis.pttl('a'))
+    assert(outer.remainingMs() > fixture.redis.pttl('a') - marginMs(WATCHDOG_MS))
     await outer.unlock()
   })
 
-  it('includes what the watchdog thread renewed while the event loop was blocked', async () => {
-    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
-    const inner = await bench.lock.lock({ within: outer })
-    const { watchdog } = bench.lock.context
-    const renewedAt = bench.clock.now() + WATCHDOG_MS - 1_000
+  it('an outer hold has from a nested one what the watchdog thread renewed during a blocked loop', async () => {
+    const outer = await fixture.lock.lock({ leaseTimeMs: OUTER_MS })
+    const inner = await fixture.lock.lock({ within: outer })
+    const { watchdog } = fixture.lock.context
+    const renewedAt = fixture.clock.now() + WATCHDOG_MS - 1_000
     const thread: Partial<ThreadClient> = {
       catchUp: (lease) => lease.renewed(renewedAt),
       watch: () => {},
-      forget: () => false,
+      unwatch: () => false,
       heartbeat: () => {},
     }
-    bench.clock.block(WATCHDOG_MS - 1_000)
-    bench.redis.execute(['PEXPIRE', 'a', String(WATCHDOG_MS)])
+    fixture.clock.block(WATCHDOG_MS - 1_000)
+    fixture.redis.execute(['PEXPIRE', 'a', String(WATCHDOG_MS)])
     watchdog.useThread(thread as ThreadClient)
     await inner.unlock()
     watchdog.useThread(undefined)
-    await bench.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
-    bench.assertSafe(outer)
+    await fixture.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
+    fixture.assertSafe(outer)
     await outer.unlock()
   })
 
-  it('is not more than Redis keeps if the nested one had no reply', async () => {
-    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
-    bench.port.fault = ({ name }) => (name === 'lock/reenter' ? { lost: 'request' } : undefined)
-    await assert.rejects(bench.clock.until(bench.lock.lock({ within: outer, waitTimeMs: 100 })))
-    bench.port.fault = () => undefined
-    assert(outer.remainingMs() <= bench.redis.pttl('a'))
+  it('an outer hold has from a nested one no more than Redis keeps if that had no reply', async () => {
+    const outer = await fixture.lock.lock({ leaseTimeMs: OUTER_MS })
+    fixture.port.fault = ({ name }) => (name === 'lock/reenter' ? { lost: 'request' } : undefined)
+    await assert.rejects(fixture.clock.until(fixture.lock.lock({ within: outer, waitTimeMs: 100 })))
+    fixture.port.fault = () => undefined
+    assert(outer.remainingMs() <= fixture.redis.pttl('a'))
     await outer.unlock()
   })
 
-  it('ends with maxHoldMs of the outer one, and outlives that of the nested one', async () => {
-    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
-    const inner = await bench.lock.lock({ within: outer, maxHoldMs: 1_000 })
-    await bench.clock.advance(OUTER_MS + 1_000)
+  it('an outer hold ends with its own maxHoldMs, and outlives that of the nested one', async () => {
+    const outer = await fixture.lock.lock({ leaseTimeMs: OUTER_MS })
+    const inner = await fixture.lock.lock({ within: outer, maxHoldMs: 1_000 })
+    await fixture.clock.advance(OUTER_MS + 1_000)
     await assert.rejects(inner.unlock(), { reason: 'maxHold' })
-    bench.assertSafe(outer)
+    fixture.assertSafe(outer)
     await outer.unlock()
 
-    const limited = await bench.lock.lock({ leaseTimeMs: OUTER_MS, maxHoldMs: 2_000 })
-    await (await bench.lock.lock({ within: limited })).unlock()
-    await bench.clock.advance(2_000)
+    const limited = await fixture.lock.lock({ leaseTimeMs: OUTER_MS, maxHoldMs: 2_000 })
+    await (await fixture.lock.lock({ within: limited })).unlock()
+    await fixture.clock.advance(2_000)
     await assert.rejects(limited.unlock(), { reason: 'maxHold' })
     await turn()
-    assert.deepEqual(bench.redis.keys, [])
-    await bench.clock.advance(WATCHDOG_MS)
+    assert.deepEqual(fixture.redis.keys, [])
+    await fixture.clock.advance(WATCHDOG_MS)
   })
 })

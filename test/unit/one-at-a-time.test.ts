@@ -4,7 +4,7 @@ import { OneAtATime } from '../../src/util/one-at-a-time.js'
 import { turn } from '../support/fakes/fake-clock.js'
 
 describe('actions that run one at a time', () => {
-  it('begin in the order in which they came, each when the one before it has ended, also by an error', async () => {
+  it('actions that run one at a time begin in order, each when the last has ended, also by an error', async () => {
     const actions = new OneAtATime()
     const diary: string[] = []
     const ends: (() => void)[] = []
@@ -30,7 +30,7 @@ describe('actions that run one at a time', () => {
     )
   })
 
-  it('begin at once if none runs, also after others', async () => {
+  it('actions that run one at a time begin at once if none runs, also after others', async () => {
     const actions = new OneAtATime()
     for (const name of ['a', 'b']) {
       let hasBegun = false

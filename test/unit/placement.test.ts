@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
+import { otherTags } from '../../src/delivery/placement.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRelease } from '../../src/lua/generated.js'
+import { tagOf } from '../../src/wire/slots.js'
 import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
 const release = (name: string) => lockRelease(name, 'me:1', 'channel', '0')
@@ -50,13 +52,13 @@ describe('keys of different names', () => {
     return sent.length - before
   }
 
-  it('go together once one server is known to have them', async () => {
+  it('keys of different names go together once one server is known to have them', async () => {
     assert.equal(await commandsFor(names(8)), 8)
     assert.equal(await commandsFor(names(8)), 1)
     assert.equal(scripts.groupOf('order:1'), scripts.groupOf('order:2'))
   })
 
-  it('are not asked about while there is only one of them at a time', async () => {
+  it('keys of different names are not asked about while there is only one at a time', async () => {
     let asked = 0
     serverOf = () => `${asked++}`
     for (const name of names(20)) assert.equal(await commandsFor([name]), 1)
@@ -64,7 +66,7 @@ describe('keys of different names', () => {
     assert.equal(asked, 0)
   })
 
-  it('go apart if they are on several servers, which is said once', async () => {
+  it('keys of different names go apart if they are on several servers, which is said once', async () => {
     serverOf = (key) => key.slice(-2)
     for (let round = 0; round < 3; round++) assert.equal(await commandsFor(names(8)), 8)
     assert.equal(areSeveral, 1)
@@ -75,7 +77,7 @@ describe('keys of different names', () => {
     assert.equal(areSeveral, 1)
   })
 
-  it('that begin differently are asked about before they go with the others', async () => {
+  it('keys of different names that begin differently are asked about before they go with the others', async () => {
     const asked: string[] = []
     serverOf = (key) => {
       asked.push(key)
@@ -92,7 +94,7 @@ describe('keys of different names', () => {
     assert.equal(await commandsFor(names(8)), 8)
   })
 
-  it('are not asked about for ever, however they begin', async () => {
+  it('keys of different names are not asked about for ever, however they begin', async () => {
     let asked = 0
     serverOf = () => {
       asked++
@@ -104,7 +106,7 @@ describe('keys of different names', () => {
     assert.equal(await commandsFor(words.slice(-32)), 1)
   })
 
-  it('go apart after a reconnect, until it is known again', async () => {
+  it('keys of different names go apart after a reconnect, until one server is known to have them', async () => {
     await commandsFor(names(8))
     scripts.assertTogether(names(3))
     scripts.reconnected()
@@ -113,7 +115,7 @@ describe('keys of different names', () => {
     assert.equal(await commandsFor(names(8)), 1)
   })
 
-  it('go apart while there is no answer, and the question is repeated after some time', async () => {
+  it('keys of different names go apart without an answer, and the question is asked again later', async () => {
     serverOf = () => Promise.reject(new Error("NOPERM this user has no permissions to run the 'eval' command"))
     for (let round = 0; round < 3; round++) assert.equal(await commandsFor(names(8)), 8)
     serverOf = () => 'one'
@@ -143,4 +145,17 @@ describe('keys of different names', () => {
     scripts.assertTogether(names(3))
     assert.equal(scripts.learn(names(3)), undefined)
   })
+})
+
+describe('keys with other hash tags', () => {
+  for (const key of ['lock:a', 'lock:{a}:b', '{order:1}']) {
+    it(`the keys with other tags than ${key} begin like it, and may each be in another slot`, () => {
+      const others = otherTags(key)
+      const beginning = key.split(/(?<=\{.*)\}/, 1)[0] as string
+      for (const other of others) assert(other.startsWith(beginning), other)
+      const tags = new Set([key, ...others].map(tagOf))
+      assert.equal(tags.size, others.length + 1, others.join())
+      assert(![...tags].some((tag) => others.includes(tag)), 'each has a tag')
+    })
+  }
 })

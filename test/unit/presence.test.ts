@@ -10,34 +10,34 @@ import { MAX_REPLY_BYTES, readStateReply, type StateReply, writeStateRequest } f
 import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
 import { type ClientOptions, getMultiLock } from '../../src/index.js'
 import { RecentLosses } from '../../src/locks/reporting/recent-losses.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
 
 const REPLY = `holdfast_reply:${'0'.repeat(32)}`
 const MINUTE = 60_000
 
-let bench: ClientBench
+let fixture: ClientFixture
 let client: Client
 /** What arrives on the channel for replies. */
 let replies: string[]
 
 function open(options: ClientOptions = { inspection: { name: 'orders', host: 'host-1' } }): void {
-  bench = new ClientBench(options)
-  client = bench.client
+  fixture = new ClientFixture(options)
+  client = fixture.client
   replies = []
-  bench.redis.connect((channel, message) => channel === REPLY && replies.push(message) > 0)
+  fixture.redis.connect((channel, message) => channel === REPLY && replies.push(message) > 0)
 }
 
 beforeEach(() => open())
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 const inboxOf = ({ id }: Client): string => `holdfast_inbox:${id}`
 const recordOf = ({ id }: Client): string | null =>
-  bench.redis.execute(['GET', `holdfast_client:${id}`]) as string | null
-const writes = (): number => bench.port.count('SET')
+  fixture.redis.execute(['GET', `holdfast_client:${id}`]) as string | null
+const writes = (): number => fixture.port.count('SET')
 
 function recorded(): NonNullable<ReturnType<typeof readRecord>> {
-  const pttl = bench.redis.execute(['PTTL', `holdfast_client:${client.id}`]) as number
+  const pttl = fixture.redis.execute(['PTTL', `holdfast_client:${client.id}`]) as number
   const record = readRecord(recordOf(client) ?? '', pttl)
   assert(record, 'there is a record')
   return record
@@ -46,7 +46,7 @@ function recorded(): NonNullable<ReturnType<typeof readRecord>> {
 /** Publishes a request to the client's inbox. */
 async function send(text: string): Promise<string | undefined> {
   replies.splice(0)
-  bench.redis.publish(inboxOf(client), text)
+  fixture.redis.publish(inboxOf(client), text)
   await turn()
   return replies.at(-1)
 }
@@ -59,7 +59,7 @@ async function ask(locks?: readonly string[], limit = 200): Promise<StateReply> 
 
 /** Somebody else holds a lock for which the client waited for a moment: from now on it can be asked. */
 async function present(): Promise<void> {
-  const foreign = await bench.other.getLock('first wait').lock()
+  const foreign = await fixture.other.getLock('first wait').lock()
   const waiting = client.getLock('first wait').lock()
   await turn()
   await foreign.unlock()
@@ -67,22 +67,22 @@ async function present(): Promise<void> {
 }
 
 describe('a client that neither waits nor holds anything for 10 s', () => {
-  it('sends nothing for those who might ask, and subscribes to nothing', async () => {
-    const hold = await bench.lock.lock()
-    await bench.clock.advance(9_000)
+  it('an idle client sends nothing for those who might ask, and subscribes to nothing', async () => {
+    const hold = await fixture.lock.lock()
+    await fixture.clock.advance(9_000)
     await hold.unlock()
     assert.deepEqual(
-      bench.port.sent.map(({ name }) => name),
+      fixture.port.sent.map(({ name }) => name),
       ['lock/acquire', 'lock/release-queued'],
     )
   })
 })
 
 describe('the inbox and the record of a client', () => {
-  it('come with its first wait, and stay', async () => {
+  it("the inbox and the record come with a client's first wait, and stay", async () => {
     await present()
-    await bench.clock.advance(5_000)
-    assert.deepEqual(bench.port.channels, [inboxOf(client)])
+    await fixture.clock.advance(5_000)
+    assert.deepEqual(fixture.port.channels, [inboxOf(client)])
     const { client: info, holds, waits, ageMs } = recorded()
     assert.deepEqual(info, { ...info, id: client.id, name: 'orders', host: 'host-1', pid: process.pid })
     assert.deepEqual([holds, waits], [[], []])
@@ -90,16 +90,16 @@ describe('the inbox and the record of a client', () => {
     assert.equal(writes(), 1)
   })
 
-  it('come once something has been held for 10 s, which the record has in it', async () => {
-    const hold = await bench.lock.lock({ label: 'refund' })
+  it('the inbox and the record come once something has been held for 10 s, with it in the record', async () => {
+    const hold = await fixture.lock.lock({ label: 'refund' })
     const { holder } = hold
-    await bench.clock.advance(10_000)
-    assert.deepEqual(bench.port.channels, [inboxOf(client)])
+    await fixture.clock.advance(10_000)
+    assert.deepEqual(fixture.port.channels, [inboxOf(client)])
     assert.deepEqual(recorded().holds, [{ lock: 'a', holder, count: 1, heldMs: 10_000, label: 'refund' }])
-    await bench.clock.advance(60_000)
+    await fixture.clock.advance(60_000)
     assert.equal(writes(), 1, 'the list is the same')
     const second = await client.getLock('b').lock()
-    await bench.clock.advance(20_000)
+    await fixture.clock.advance(20_000)
     assert.equal(writes(), 2)
     assert.deepEqual(
       recorded().holds.map(({ lock }) => lock),
@@ -109,52 +109,52 @@ describe('the inbox and the record of a client', () => {
     await second.unlock()
   })
 
-  it('are renewed by a client that only waits: every 20 minutes, of the 60 that the record lasts', async () => {
+  it('the inbox and the record are renewed by a client that only waits, every 20 minutes', async () => {
     await present()
-    await bench.clock.advance(20 * MINUTE - 1_000)
+    await fixture.clock.advance(20 * MINUTE - 1_000)
     assert.equal(writes(), 1)
-    await bench.clock.advance(1_000)
+    await fixture.clock.advance(1_000)
     assert.equal(writes(), 2)
-    await bench.clock.advance(100 * MINUTE)
+    await fixture.clock.advance(100 * MINUTE)
     assert.equal(writes(), 7)
     assert.ok(recorded().ageMs < 20 * MINUTE)
   })
 
-  it('are renewed after a reconnect', async () => {
+  it('the inbox and the record are renewed after a reconnect', async () => {
     await present()
-    bench.redis.flush()
-    bench.port.reconnect()
+    fixture.redis.flush()
+    fixture.port.reconnect()
     await turn()
     assert.equal(recorded().client.name, 'orders')
   })
 
-  it('are gone once the client is closed', async () => {
+  it('the inbox and the record are gone once the client is closed', async () => {
     await present()
-    await bench.clock.until(client.close())
+    await fixture.clock.until(client.close())
     assert.equal(recordOf(client), null)
-    assert.deepEqual(bench.port.channels, [])
+    assert.deepEqual(fixture.port.channels, [])
   })
 
-  it('do not exist with inspection: false', async () => {
-    await bench.close()
+  it('the inbox and the record do not exist with inspection: false', async () => {
+    await fixture.close()
     open({ inspection: false })
-    const hold = await bench.lock.lock()
-    await bench.clock.advance(30_000)
+    const hold = await fixture.lock.lock()
+    await fixture.clock.advance(30_000)
     await hold.unlock()
     await present()
-    await bench.clock.advance(1_000)
-    assert.deepEqual([writes(), bench.port.channels, recordOf(client)], [0, [], null])
+    await fixture.clock.advance(1_000)
+    assert.deepEqual([writes(), fixture.port.channels, recordOf(client)], [0, [], null])
   })
 
-  it('tell no host with host: false', async () => {
-    await bench.close()
+  it('the inbox and the record tell no host with host: false', async () => {
+    await fixture.close()
     open({ inspection: { host: false } })
     await present()
     assert.equal(recorded().client.host, '')
   })
 
-  it('tell the name of the machine and of the package by default', async () => {
-    await bench.close()
+  it("the inbox and the record tell the machine's and the package's name by default", async () => {
+    await fixture.close()
     open({ inspection: true })
     await present()
     const { host, name } = recorded().client
@@ -165,11 +165,11 @@ describe('the inbox and the record of a client', () => {
 describe('a client that is asked', () => {
   beforeEach(present)
 
-  it('says what it holds, since when and what for, the oldest first', async () => {
+  it('an asked client says what it holds, since when and what for, the oldest first', async () => {
     const first = await client.getLock('a').lock({ label: 'refund' })
-    await bench.clock.advance(1_000)
+    await fixture.clock.advance(1_000)
     const second = await client.getReadWriteLock('b').writeLock().lock()
-    await bench.clock.advance(500)
+    await fixture.clock.advance(500)
     const { client: id, holds, waits, more } = await ask()
     assert.equal(id, client.id)
     assert.deepEqual(holds, [
@@ -181,26 +181,26 @@ describe('a client that is asked', () => {
     await second.unlock()
   })
 
-  it('names the caller that is inside, which Redis does not know after a hand-off', async () => {
-    const first = await bench.lock.lock({ label: 'first' })
-    const waiting = bench.lock.lock({ label: 'second' })
+  it('an asked client names the caller that is inside, which Redis does not know after a hand-off', async () => {
+    const first = await fixture.lock.lock({ label: 'first' })
+    const waiting = fixture.lock.lock({ label: 'second' })
     await turn()
     await first.unlock()
     const second = await waiting
-    await bench.clock.advance(100)
+    await fixture.clock.advance(100)
     const { holds } = await ask()
     assert.deepEqual(holds, [{ lock: 'a', holder: first.holder, count: 1, heldMs: 100, label: 'second' }])
     await second.unlock()
   })
 
-  it('says what its calls wait for, until when, and what their call chains hold', async () => {
-    const foreign = await bench.other.getLock('b').lock()
+  it('an asked client says what its calls wait for, until when, and what their call chains hold', async () => {
+    const foreign = await fixture.other.getLock('b').lock()
     let holder: string | undefined
-    const chain = bench.lock.withLock(async (hold) => {
+    const chain = fixture.lock.withLock(async (hold) => {
       holder = hold.holder
       await client.getLock('b').withLock({ waitTimeMs: 30_000, label: 'inner' }, () => {})
     })
-    await bench.clock.advance(2_000)
+    await fixture.clock.advance(2_000)
     const [wait, ...others] = (await ask(['b'])).waits
     assert.equal(others.length, 0)
     assert.deepEqual(wait, {
@@ -218,11 +218,11 @@ describe('a client that is asked', () => {
     assert.deepEqual((await ask()).waits, [])
   })
 
-  it('says who waits for permits and latches', async () => {
+  it('an asked client says who waits for permits and latches', async () => {
     const semaphore = client.getSemaphore('s').acquire({ label: 'printer' })
     await client.getCountDownLatch('l').trySetCount(1)
     const latch = client.getCountDownLatch('l').await({ waitTimeMs: 5_000 })
-    await bench.clock.advance(100)
+    await fixture.clock.advance(100)
     const { waits } = await ask()
     assert.deepEqual(
       waits.map(({ lock, label, endsInMs }) => [lock, label, endsInMs]),
@@ -233,10 +233,10 @@ describe('a client that is asked', () => {
     )
     await client.getCountDownLatch('l').countDown()
     await client.getSemaphore('s').addPermits(1)
-    await bench.clock.until(Promise.all([semaphore, latch]))
+    await fixture.clock.until(Promise.all([semaphore, latch]))
   })
 
-  it('names the ids of permits with leases', async () => {
+  it('an asked client names the ids of permits with leases', async () => {
     const semaphore = client.getPermitExpirableSemaphore('p')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2 })
@@ -248,7 +248,7 @@ describe('a client that is asked', () => {
     await permit.unlock()
   })
 
-  it('speaks of certain locks only, and of so many, if asked so', async () => {
+  it('an asked client speaks of certain locks only, and of so many, if asked so', async () => {
     const holds = await Promise.all(['a', 'b', 'c'].map(async (name) => await client.getLock(name).lock()))
     const names = (reply: StateReply): string[] => reply.holds.map(({ lock }) => lock)
     assert.deepEqual(names(await ask(['b', 'b', 'x'])), ['b'])
@@ -257,7 +257,7 @@ describe('a client that is asked', () => {
     for (const hold of holds) await hold.unlock()
   })
 
-  it('says how many holds it has lost in the last hour, one of a multi-lock once', async () => {
+  it('an asked client says how many holds it has lost in the last hour, one of a multi-lock once', async () => {
     await present()
     const names = ['x', 'y']
     const lose = async (): Promise<void> => {
@@ -267,16 +267,16 @@ describe('a client that is asked', () => {
     }
     assert.equal((await ask()).lost, 0)
     await lose()
-    await bench.clock.advance(40 * MINUTE)
+    await fixture.clock.advance(40 * MINUTE)
     await lose()
     assert.equal((await ask([])).lost, 2)
-    await bench.clock.advance(30 * MINUTE)
+    await fixture.clock.advance(30 * MINUTE)
     assert.equal((await ask()).lost, 1)
-    await bench.clock.advance(30 * MINUTE)
+    await fixture.clock.advance(30 * MINUTE)
     assert.equal((await ask()).lost, 0)
   })
 
-  it('counts 1,000 losses at most, and is believed no more', () => {
+  it('an asked client counts 1,000 losses at most, and is believed no more', () => {
     const losses = new RecentLosses()
     for (let n = 0; n < 1_500; n++) losses.add(n)
     assert.equal(losses.count(1_500), 1_000)
@@ -284,7 +284,7 @@ describe('a client that is asked', () => {
     assert.deepEqual([1e300, 2.5, -1, '7', undefined].map(lostOf), [1_000, 2, undefined, undefined, undefined])
   })
 
-  it('leaves out what does not fit into a message', async () => {
+  it('an asked client leaves out what does not fit into a message', async () => {
     const long = 'x'.repeat(2_000)
     const names = Array.from({ length: 50 }, (_, n) => long + n)
     const holds = await Promise.all(names.map(async (name) => await client.getLock(name).lock({ label: long })))
@@ -296,57 +296,57 @@ describe('a client that is asked', () => {
     for (const hold of holds) await hold.unlock()
   })
 
-  it('says so if it does not know the question', async () => {
+  it('an asked client says so if it does not know the question', async () => {
     const text = await send(JSON.stringify({ v: 2, ask: 'weather', reply: REPLY }))
     assert.deepEqual(JSON.parse(text ?? ''), { v: 1, client: client.id, unsupported: 'weather' })
   })
 
-  it('replies to nothing else, and publishes to no other channel', async () => {
-    const before = bench.port.count()
+  it('an asked client replies to nothing else, and publishes to no other channel', async () => {
+    const before = fixture.port.count()
     for (const reply of ['redisson_lock__channel:{a}', `holdfast_reply:${'x'.repeat(32)}`, 1, undefined]) {
       await send(JSON.stringify({ v: 1, ask: 'state', reply }))
     }
     for (const text of ['{', '{}', '{"v":1}', `{${' '.repeat(70_000)}}`]) await send(text)
-    assert.equal(bench.port.count(), before)
+    assert.equal(fixture.port.count(), before)
   })
 
-  it('learns at once that an operator interrupts one of its holders', async () => {
-    const hold = await bench.lock.lock()
-    const forced = bench.other.getLock('a').forceUnlock({ holder: hold.holder, reason: 'INC-4711' })
-    await bench.clock.advance(50)
+  it('an asked client learns at once that an operator interrupts one of its holders', async () => {
+    const hold = await fixture.lock.lock()
+    const forced = fixture.other.getLock('a').forceUnlock({ holder: hold.holder, reason: 'INC-4711' })
+    await fixture.clock.advance(50)
     assert.equal(hold.signal.aborted, true)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
-    assert.equal((await bench.clock.until(forced)).outcome, 'released')
+    assert.equal((await fixture.clock.until(forced)).outcome, 'released')
   })
 
-  it('replies 20 times per second at most', async () => {
+  it('an asked client replies 20 times per second at most', async () => {
     const request = writeStateRequest({ reply: REPLY, limit: 10 })
-    for (let n = 0; n < 100; n++) bench.redis.publish(inboxOf(client), request)
+    for (let n = 0; n < 100; n++) fixture.redis.publish(inboxOf(client), request)
     await turn()
     assert.equal(replies.length, 20)
-    await bench.clock.advance(1_000)
+    await fixture.clock.advance(1_000)
     assert.ok(await ask())
   })
 
-  it('replies for 20 ms a second or four times, so that a client with many holds does little else', async () => {
-    bench.port.fault = ({ name }) => {
-      if (name === 'PUBLISH') bench.clock.block(30)
+  it('an asked client replies for 20 ms a second, or four times, at most', async () => {
+    fixture.port.fault = ({ name }) => {
+      if (name === 'PUBLISH') fixture.clock.block(30)
       return undefined
     }
     const request = writeStateRequest({ reply: REPLY, limit: 10 })
-    for (let n = 0; n < 10; n++) bench.redis.publish(inboxOf(client), request)
+    for (let n = 0; n < 10; n++) fixture.redis.publish(inboxOf(client), request)
     await turn()
     assert.equal(replies.length, 4)
-    bench.port.fault = () => undefined
-    await bench.clock.advance(1_000)
+    fixture.port.fault = () => undefined
+    await fixture.clock.advance(1_000)
     assert.ok(await ask())
   })
 
-  it('says where its holds were taken, with stacks: true', async () => {
-    await bench.close()
+  it('an asked client says where its holds were taken, with stacks: true', async () => {
+    await fixture.close()
     open({ inspection: { stacks: true } })
     await present()
-    const hold = await bench.lock.lock()
+    const hold = await fixture.lock.lock()
     const [told] = (await ask(['a'])).holds
     assert.match(told?.stack ?? '', /presence\.test/)
     await hold.unlock()
@@ -355,39 +355,39 @@ describe('a client that is asked', () => {
 
 describe('what an ACL denies', () => {
   for (const command of ['SET', 'SUBSCRIBE', 'PUBLISH']) {
-    it(`is reported once if it is ${command}, and harms no lock`, async () => {
-      bench.port.fault = ({ name }) => (name === command ? { errorReply: 'NOPERM' } : undefined)
-      const hold = await bench.lock.lock()
-      await bench.clock.advance(10_000)
+    it(`what an ACL denies is reported once if it is ${command}, and harms no lock`, async () => {
+      fixture.port.fault = ({ name }) => (name === command ? { errorReply: 'NOPERM' } : undefined)
+      const hold = await fixture.lock.lock()
+      await fixture.clock.advance(10_000)
       await send(writeStateRequest({ reply: REPLY, limit: 1 }))
-      await bench.clock.advance(60_000)
+      await fixture.clock.advance(60_000)
       assert.deepEqual(
-        bench.warnings.map(({ code }) => code),
+        fixture.warnings.map(({ code }) => code),
         ['INSPECTION_REFUSED'],
       )
-      assert.deepEqual(bench.port.channels, [])
-      assert.equal(bench.port.count(command), 1)
-      bench.assertSafe(hold)
+      assert.deepEqual(fixture.port.channels, [])
+      assert.equal(fixture.port.count(command), 1)
+      fixture.assertSafe(hold)
       await hold.unlock()
     })
   }
 })
 
 describe('what Redis refuses for now', () => {
-  it('is tried again at the next tick', async () => {
-    bench.port.once('SET', { errorReply: 'OOM command not allowed' })
-    const hold = await bench.lock.lock()
-    await bench.clock.advance(10_000)
+  it('what Redis refuses for now is tried again at the next tick', async () => {
+    fixture.port.once('SET', { errorReply: 'OOM command not allowed' })
+    const hold = await fixture.lock.lock()
+    await fixture.clock.advance(10_000)
     assert.equal(recordOf(client), null)
-    await bench.clock.advance(10_000)
+    await fixture.clock.advance(10_000)
     assert.equal(recorded().holds.length, 1)
-    assert.deepEqual(bench.warnings, [])
+    assert.deepEqual(fixture.warnings, [])
     await hold.unlock()
   })
 })
 
 describe('readRecord()', () => {
-  it('understands what another program wrote, and nothing that is not a record', () => {
+  it('readRecord() understands what another program wrote, and nothing that is not a record', () => {
     const text = JSON.stringify({ v: 1, client: 'java', name: 'billing', pid: 'x' })
     const client = { id: 'java', name: 'billing', host: '', pid: 0, version: '' }
     assert.deepEqual(readRecord(text, RECORD_TTL_MS - 1_000), { client, holds: [], waits: [], ageMs: 1_000 })
@@ -397,7 +397,7 @@ describe('readRecord()', () => {
 })
 
 describe('the name of the application', () => {
-  it('is that of the package that npm runs, or that has the program, or node', () => {
+  it("the application's name is that of the package of npm or the program, or node", () => {
     const npm = { npm_package_name: 'orders', npm_package_version: '2.3.1' }
     assert.deepEqual(applicationOf(npm, undefined), { name: 'orders', version: '2.3.1' })
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-package-'))

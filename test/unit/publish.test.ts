@@ -7,23 +7,23 @@ import type { Scripts } from '../../src/delivery/scripts.js'
 /** @param spublish  the reply to SPUBLISH */
 function scriptsOf(isCluster: boolean, spublish: unknown): { scripts: Scripts; sent: string[] } {
   const sent: string[] = []
-  const ask = async ([command]: string[], key: string): Promise<unknown> => {
-    sent.push(`${command} at the node of ${key}`)
-    if (command === 'PUBLISH') return 2
+  const command = async ([name]: string[], key: string): Promise<unknown> => {
+    sent.push(`${name} at the node of ${key}`)
+    if (name === 'PUBLISH') return 2
     if (spublish instanceof Error) throw spublish
     return spublish
   }
-  return { scripts: { isCluster, ask } as unknown as Scripts, sent }
+  return { scripts: { isCluster, command } as unknown as Scripts, sent }
 }
 
 describe('publish', () => {
-  it('sends one message on the sharded channel of a cluster', async () => {
+  it('publish sends one message on the sharded channel of a cluster', async () => {
     const { scripts, sent } = scriptsOf(true, 1)
     assert.equal(await publish(scripts, 'c', 'm'), 1)
     assert.deepEqual(sent, ['SPUBLISH at the node of c'])
   })
 
-  it('sends it on the plain channel of a cluster that has no others', async () => {
+  it('publish sends on the plain channel of a cluster that has no sharded ones', async () => {
     const { scripts, sent } = scriptsOf(
       true,
       new Error("ERR unknown command 'SPUBLISH', with args beginning with: 'c'"),
@@ -32,13 +32,13 @@ describe('publish', () => {
     assert.deepEqual(sent, ['SPUBLISH at the node of c', 'PUBLISH at the node of c'])
   })
 
-  it('sends it once if the cluster refuses it for another reason', async () => {
+  it('publish sends a message once if the cluster refuses it for another reason', async () => {
     const { scripts, sent } = scriptsOf(true, new Error('NOPERM'))
     await assert.rejects(publish(scripts, 'c', 'm'), { message: 'NOPERM' })
     assert.equal(sent.length, 1)
   })
 
-  it('sends it on the plain channel elsewhere', async () => {
+  it('publish sends on the plain channel elsewhere', async () => {
     const { scripts, sent } = scriptsOf(false, 1)
     assert.equal(await publish(scripts, 'c', 'm'), 2)
     assert.deepEqual(sent, ['PUBLISH at the node of c'])

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { ForceUnlockOptions, ForceUnlockResult, Hold, Lock } from '../../src/index.js'
 import { readAudit } from '../../src/locks/breaking/audit.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
-const KINDS: readonly [string, (client: ClientBench['client']) => Lock][] = [
+const KINDS: readonly [string, (client: ClientFixture['client']) => Lock][] = [
   ['lock', (client) => client.getLock('a')],
   ['non-reentrant lock', (client) => client.getNonReentrantLock('a')],
   ['fair lock', (client) => client.getFairLock('a')],
@@ -16,25 +16,25 @@ const KINDS: readonly [string, (client: ClientBench['client']) => Lock][] = [
 ]
 
 /** The holder's client has no inbox, as with `inspection: false`. */
-let bench: ClientBench
+let fixture: ClientFixture
 /** Of the operator's client. */
 let theirs: Lock
 
 beforeEach(() => {
-  bench = new ClientBench({ commandTimeoutMs: 3_000 })
-  theirs = bench.other.getLock('a')
+  fixture = new ClientFixture({ commandTimeoutMs: 3_000 })
+  theirs = fixture.other.getLock('a')
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 function force({ holder }: Hold, options: Partial<ForceUnlockOptions>): Promise<ForceUnlockResult> {
   return theirs.forceUnlock({ holder, ...ORDER, ...options })
 }
 
 describe('a quarantine', () => {
-  it('is needed: without it others get in while a holder that is alive still counts on the lock', async () => {
-    const { clock } = bench
-    const hold = await bench.lock.lock()
+  it('without a quarantine others get in while a live holder still counts on the lock', async () => {
+    const { clock } = fixture
+    const hold = await fixture.lock.lock()
     const waiting = theirs.lock()
     await clock.until(force(hold, { anyway: true, graceMs: 0 }))
     const next = await clock.until(waiting)
@@ -44,9 +44,9 @@ describe('a quarantine', () => {
     await assert.rejects(hold.unlock(), { reason: 'gone' })
   })
 
-  it('keeps others out until such a holder has noticed its loss, at its next renewal', async () => {
-    const { clock, redis } = bench
-    const hold = await bench.lock.lock()
+  it('a quarantine keeps others out until a live holder has noticed its loss at its next renewal', async () => {
+    const { clock, redis } = fixture
+    const hold = await fixture.lock.lock()
     const waiting = theirs.lock()
     const forcing = force(hold, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
     await clock.advance(3_000)
@@ -54,10 +54,10 @@ describe('a quarantine', () => {
     assert(!redis.isHeldBy('a', hold.holder), 'it is taken from it')
     await clock.advance(8_000)
     assert.deepEqual(
-      bench.lost.map(({ reason }) => reason),
+      fixture.lost.map(({ reason }) => reason),
       ['gone'],
     )
-    assert.equal(await bench.lock.tryLock(), null)
+    assert.equal(await fixture.lock.tryLock(), null)
     assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
     const next = await clock.until(waiting)
     assert(clock.now() >= 12_500)
@@ -67,9 +67,9 @@ describe('a quarantine', () => {
     assert.deepEqual([entry?.outcome, entry?.quarantineMs], ['freed', 10_000])
   })
 
-  it('that the operator does not live to end leaves a lease, and is recorded', async () => {
-    const { clock, otherPort, redis, client } = bench
-    const hold = await bench.lock.lock()
+  it('a quarantine that the operator does not live to end leaves a lease, and is recorded', async () => {
+    const { clock, otherPort, redis, client } = fixture
+    const hold = await fixture.lock.lock()
     const forcing = force(hold, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
     await clock.advance(3_000)
     otherPort.isDisconnected = true
@@ -83,8 +83,8 @@ describe('a quarantine', () => {
     assert.equal((await readAudit(theirs.context))[0]?.outcome, 'freed')
   })
 
-  it('is none if the holder releases the lock at the last moment', async () => {
-    const { clock, redis, otherPort, lock } = bench
+  it('a quarantine does not begin if the holder releases the lock at the last moment', async () => {
+    const { clock, redis, otherPort, lock } = fixture
     const hold = await lock.lock()
     otherPort.fault = ({ name }) => {
       if (name === 'lock/adopt') redis.delete('a')
@@ -98,8 +98,8 @@ describe('a quarantine', () => {
   })
 
   for (const [title, of] of KINDS) {
-    it(`takes a ${title} from its holder, and frees it`, async () => {
-      const { clock, client, other, redis } = bench
+    it(`a quarantine takes a ${title} from its holder, and frees it`, async () => {
+      const { clock, client, other, redis } = fixture
       const hold = await of(client).lock()
       const forcing = of(other).forceUnlock({ holder: hold.holder, graceMs: 0, anyway: true, quarantineMs: 1_000 })
       await clock.advance(3_000)

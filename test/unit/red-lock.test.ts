@@ -2,63 +2,63 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Hold, type Lock, QuorumError } from '../../src/index.js'
-import { RedLockBench } from '../support/fakes/red-lock-bench.js'
+import { RedLockFixture } from '../support/fakes/red-lock-fixture.js'
 
-let bench: RedLockBench
+let fixture: RedLockFixture
 
 beforeEach(() => {
-  bench = new RedLockBench()
+  fixture = new RedLockFixture()
 })
 
-afterEach(() => bench.close())
+afterEach(() => fixture.close())
 
 describe('a red lock of three servers', () => {
   it('a majority of which one lock was lost before the last grant arrived is no majority, nor a loss of the red lock', async () => {
-    const { clock, clients, ports, red } = bench
+    const { clock, clients, ports, red } = fixture
     const lost: string[] = []
     clients[0].on('lost', ({ hold }) => lost.push(hold.lockName))
     ports[1].once('lock/acquire', { replyMs: 100 })
-    bench.take(2)
+    fixture.take(2)
     const outcome = red.tryLock()
     await clock.advance(50)
-    assert.deepEqual(bench.keys, [['a'], ['a'], ['a']])
+    assert.deepEqual(fixture.keys, [['a'], ['a'], ['a']])
     await clients[0].getLock('a').forceUnlock()
     assert.equal(await clock.until(outcome), null)
     assert.deepEqual(lost, ['a'])
-    bench.free(2)
+    fixture.free(2)
   })
 
   it('a lock that was lost while the others are asked is replaced by that of the last server', async () => {
-    const { clock, clients, ports, red } = bench
+    const { clock, clients, ports, red } = fixture
     ports[1].once('lock/acquire', { replyMs: 100 })
     ports[2].once('lock/acquire', { replyMs: 150 })
     const outcome = red.tryLock()
     await clock.advance(50)
     await clients[0].getLock('a').forceUnlock()
     const hold = await clock.until(outcome)
-    assert.deepEqual(bench.keys, [[], ['a'], ['a']])
+    assert.deepEqual(fixture.keys, [[], ['a'], ['a']])
     assert(hold)
     hold.assertHeld()
     await hold.unlock()
   })
 
   it('a majority is granted as soon as it is complete', async () => {
-    bench.ports[2].once('lock/acquire', { replyMs: 500 })
-    const hold = await bench.red.tryLock()
+    fixture.ports[2].once('lock/acquire', { replyMs: 500 })
+    const hold = await fixture.red.tryLock()
     assert.equal(hold?.signal.aborted, false)
-    await bench.clock.advance(500)
+    await fixture.clock.advance(500)
     await hold?.unlock()
   })
 
   it('a grant that arrives after the majority joins it, is not needed for it, and does not make up for two losses', async () => {
-    const { clock, clients, ports, red } = bench
+    const { clock, clients, ports, red } = fixture
     const lost: string[] = []
     clients[0].on('lost', ({ hold }) => lost.push(hold.lockName))
     ports[2].once('lock/acquire', { replyMs: 500 })
     const hold = (await red.tryLock()) as Hold
     const { signal } = hold
     await clock.advance(500)
-    assert.deepEqual(bench.keys, [['a'], ['a'], ['a']])
+    assert.deepEqual(fixture.keys, [['a'], ['a'], ['a']])
     await clients[0].getLock('a').forceUnlock()
     assert.deepEqual(lost, ['a'])
     hold.assertHeld()
@@ -70,16 +70,16 @@ describe('a red lock of three servers', () => {
   })
 
   it('a grant that arrives after the release is released', async () => {
-    bench.ports[2].once('lock/acquire', { replyMs: 500 })
-    const hold = await bench.red.tryLock()
+    fixture.ports[2].once('lock/acquire', { replyMs: 500 })
+    const hold = await fixture.red.tryLock()
     await hold?.unlock()
-    assert.deepEqual(bench.keys, [[], [], ['a']])
-    await bench.clock.advance(500)
-    assert.deepEqual(bench.keys, [[], [], []])
+    assert.deepEqual(fixture.keys, [[], [], ['a']])
+    await fixture.clock.advance(500)
+    assert.deepEqual(fixture.keys, [[], [], []])
   })
 
   it('a hold is extended if a majority is, and else fails with the first error', async () => {
-    const { clock, ports, red } = bench
+    const { clock, ports, red } = fixture
     const hold = (await red.tryLock({ leaseTimeMs: 10_000 })) as Hold
     ports[0].once('lock/renew', { errorReply: 'NOPERM first' })
     await clock.until(hold.extend(20_000))
@@ -90,8 +90,8 @@ describe('a red lock of three servers', () => {
     await hold.unlock()
   })
 
-  it('lasts as long as the lease of the majority, and not of the longest', async () => {
-    const { clock, ports, red } = bench
+  it('a red lock of three servers lasts as long as the lease of the majority, and not of the longest', async () => {
+    const { clock, ports, red } = fixture
     const hold = (await red.tryLock({ leaseTimeMs: 10_000 })) as Hold
     const leftMs = hold.remainingMs()
     ports[0].once('lock/renew', {})
@@ -106,10 +106,10 @@ describe('a red lock of three servers', () => {
     await clock.advance(60_000)
   })
 
-  it('inside a majority of its own locks, which cannot be re-entered, is a deadlock; inside a minority it is not', async () => {
-    const { clock } = bench
-    const [first, second] = bench.clients.map((client) => client.getNonReentrantLock('a')) as [Lock, Lock]
-    const inside = bench.redOf((client) => client.getNonReentrantLock('a'))
+  it('a red lock inside a majority of its own locks is a deadlock; inside a minority it is not', async () => {
+    const { clock } = fixture
+    const [first, second] = fixture.clients.map((client) => client.getNonReentrantLock('a')) as [Lock, Lock]
+    const inside = fixture.redOf((client) => client.getNonReentrantLock('a'))
     await first.withLock(async () => {
       const hold = await clock.until(inside.lock())
       assert.equal(await second.isLocked(), true)
@@ -120,8 +120,8 @@ describe('a red lock of three servers', () => {
 })
 
 describe('a round of a red lock', () => {
-  it('waits for servers that are slow as long as they make the majority', async () => {
-    const { clock, ports, red } = bench
+  it('a round of a red lock waits for slow servers as long as they make the majority', async () => {
+    const { clock, ports, red } = fixture
     for (const port of ports.slice(1)) port.once('lock/acquire', { replyMs: 500 })
     const startedAt = clock.now()
     const hold = await clock.until(red.tryLock())
@@ -131,49 +131,49 @@ describe('a round of a red lock', () => {
     await hold.unlock()
   })
 
-  it('is not lost with the first refusal, as the others may still grant it', async () => {
-    const { clock, ports, red } = bench
-    bench.take(0)
+  it('a round of a red lock is not lost with the first refusal, as the others may still grant it', async () => {
+    const { clock, ports, red } = fixture
+    fixture.take(0)
     for (const port of ports.slice(1)) port.once('lock/acquire', { replyMs: 100 })
     const hold = await clock.until(red.tryLock())
     assert(hold)
     hold.assertHeld()
     await hold.unlock()
-    bench.free(0)
+    fixture.free(0)
   })
 
   for (const [title, waitTimeMs] of [
     ['a single try', 0],
     ['a wait', 10_000],
   ] as const) {
-    it(`of ${title} gives the last server 200 ms and twice the time that the others took`, async () => {
-      const { clock, ports, red } = bench
-      bench.take(0)
+    it(`a round of ${title} gives the last server 200 ms and twice the time of the others`, async () => {
+      const { clock, ports, red } = fixture
+      fixture.take(0)
       for (const [index, replyMs] of [100, 100, 499].entries()) ports[index]?.once('lock/acquire', { replyMs })
       const startedAt = clock.now()
       const hold = await clock.until(red.tryLock({ waitTimeMs }))
       assert.equal(clock.now() - startedAt, 499)
       assert.equal(ports[0].count('lock/acquire'), 1, 'in the first round')
       await hold?.unlock()
-      bench.free(0)
+      fixture.free(0)
     })
   }
 
-  it('is over without a server that takes longer, whose late grant is released', async () => {
-    const { clock, ports, red } = bench
-    bench.take(0)
+  it('a round of a red lock ends without a server that takes longer; its late grant is released', async () => {
+    const { clock, ports, red } = fixture
+    fixture.take(0)
     for (const [index, replyMs] of [100, 100, 501].entries()) ports[index]?.once('lock/acquire', { replyMs })
     const startedAt = clock.now()
     assert.equal(await clock.until(red.tryLock()), null)
     assert.equal(clock.now() - startedAt, 500)
-    assert.deepEqual(bench.keys, [['a'], [], ['a']])
+    assert.deepEqual(fixture.keys, [['a'], [], ['a']])
     await clock.advance(1)
-    assert.deepEqual(bench.keys, [['a'], [], []])
-    bench.free(0)
+    assert.deepEqual(fixture.keys, [['a'], [], []])
+    fixture.free(0)
   })
 
-  it('is over after a tenth of the lease, or after the command timeout if that is shorter', async () => {
-    const { clock, ports, red } = bench
+  it('a round of a red lock ends after a tenth of the lease, or a shorter command timeout', async () => {
+    const { clock, ports, red } = fixture
     for (const [leaseTimeMs, limitMs] of [
       [10_000, 1_000],
       [undefined, 2_000],
@@ -193,8 +193,8 @@ describe('a round of a red lock', () => {
     }
   })
 
-  it('lists the errors in the order of the locks, whichever came first', async () => {
-    const { clock, ports, red } = bench
+  it('a round of a red lock lists the errors in the order of the locks, whichever came first', async () => {
+    const { clock, ports, red } = fixture
     ports[1].once('lock/acquire', { errorReply: 'NOPERM second', replyMs: 50 })
     ports[2].once('lock/acquire', { errorReply: 'NOPERM third' })
     const error = await clock.until(red.tryLock().catch((reason: unknown) => reason))
@@ -206,15 +206,15 @@ describe('a round of a red lock', () => {
         [2, 'NOPERM third'],
       ],
     )
-    assert.deepEqual(bench.keys, [[], [], []], 'what the first server had granted is released')
+    assert.deepEqual(fixture.keys, [[], [], []], 'what the first server had granted is released')
   })
 
-  it('is a refusal if only a minority failed, and an error if a silent server makes them a majority', async () => {
-    const { clock, ports, red } = bench
-    bench.take(0)
+  it('a red-lock round refuses if a minority failed; it is an error if a silent server decides', async () => {
+    const { clock, ports, red } = fixture
+    fixture.take(0)
     ports[1].once('lock/acquire', { errorReply: 'NOPERM' })
     assert.equal(await clock.until(red.tryLock()), null)
-    bench.free(0)
+    fixture.free(0)
     ports[0].once('lock/acquire', { replyMs: 100 })
     ports[1].once('lock/acquire', { errorReply: 'NOPERM', replyMs: 100 })
     ports[2].once('lock/acquire', { lost: 'request' })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { it } from 'node:test'
+import { it, mock } from 'node:test'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRenew } from '../../src/lua/generated.js'
 import type { Renewable } from '../../src/watchdog/renewable.js'
@@ -33,6 +33,7 @@ it('a renewal tells each lease how it went, unless that is not wanted any more w
   const random = { uuid: () => '', fraction: () => 0.5 }
   const renewer = new Renewer(clock, random, scripts, { periodMs: 1_000, batchSize: 100 }, isWanted, unexpected)
 
+  const learnt = mock.method(scripts, 'learn')
   port.once('lock/renew', { replyMs: 100 })
   const sentAt = clock.now()
   await renewer.renew([kept, lost, released, forgotten])
@@ -42,4 +43,7 @@ it('a renewal tells each lease how it went, unless that is not wanted any more w
     ['kept', sentAt, LEASE_MS],
     ['lost', 'lost'],
   ])
+  assert.equal(learnt.mock.callCount(), 1, 'where the keys are, before they go in one command')
+  await renewer.renew([kept])
+  assert.equal(learnt.mock.callCount(), 1, 'one key may be anywhere')
 })

@@ -62,7 +62,7 @@ describe('a confirmation', () => {
     return { calls, replication, run: () => replication.confirm(LOCK, replication.routeTo('a')) }
   }
 
-  it('is wanted from replicas or from the disk, or from neither', () => {
+  it('a confirmation is wanted from replicas or from the disk, or from neither', () => {
     assert.equal(confirm({}).replication.isWanted, false)
     assert.equal(confirm({ acknowledge: undefined }).replication.isWanted, true)
     assert.equal(confirm({ fsynced: undefined }).replication.isWanted, true)
@@ -71,7 +71,7 @@ describe('a confirmation', () => {
     assert.equal(confirm({ acknowledge: undefined }).replication.isLocated('a'), true)
   })
 
-  it('by replicas needs one of them, if there are any', async () => {
+  it('a confirmation by replicas needs one of them, if there are any', async () => {
     await confirm({ acknowledge: { replicas: 2, acknowledged: 1 } }).run()
     await confirm({ acknowledge: { replicas: 0, acknowledged: 0 } }).run()
     const warnings: Error[] = []
@@ -83,7 +83,7 @@ describe('a confirmation', () => {
     await assert.rejects(replaced.run(), { code: 'LOCK_NOT_REPLICATED', message: /the master \(it was replaced\)/ })
   })
 
-  it('that a server cannot give while its role changes is none', async () => {
+  it('a confirmation that a server cannot give while its role changes is none', async () => {
     for (const reply of [
       'READONLY You cannot write',
       'LOADING Redis is loading',
@@ -102,7 +102,7 @@ describe('a confirmation', () => {
     }
   })
 
-  it('by replicas that Redis does not let the client ask for is done without for a minute, with a warning', async () => {
+  it('a confirmation by replicas that Redis does not let the client ask for is skipped for a minute', async () => {
     const warnings: (Error & { code?: string })[] = []
     const cause = new Error('NOPERM no permissions')
     const { calls, run, replication } = confirm({ acknowledge: cause }, warnings)
@@ -121,7 +121,7 @@ describe('a confirmation', () => {
     assert.match(warnings[0]?.message ?? '', /NOPERM/)
   })
 
-  it('by the disk is refused by servers that cannot give it, and late if it is not there in time', async () => {
+  it('a confirmation by the disk is refused by servers that cannot give it, or late if not in time', async () => {
     const { calls, run } = confirm({ fsynced: 'fsynced' })
     await run()
     assert.deepEqual(calls, ['fsynced'], 'replicas are not asked')
@@ -141,13 +141,13 @@ describe('a confirmation', () => {
     }
   })
 
-  it('without a reply is unknown', async () => {
+  it('a confirmation without a reply is unknown', async () => {
     const cause = new NoReplyError('gone')
     await assert.rejects(confirm({ fsynced: cause }).run(), cause)
     await assert.rejects(confirm({ acknowledge: cause }).run(), cause)
   })
 
-  it('that failed leaves a grant to release', () => {
+  it('a confirmation that failed leaves a grant to release', () => {
     assert.equal(mayBeGranted(new NoReplyError('gone')), true)
     assert.equal(mayBeGranted(new NotReplicatedError('a', 1, 1_000, {})), true)
     assert.equal(mayBeGranted(new NotDurableError('a', 'late', 'not in time')), true)
@@ -159,7 +159,7 @@ describe('a renewal', () => {
   for (const checkLockSyncedSlaves of [true, false]) {
     const does = checkLockSyncedSlaves ? 'asks' : 'does not ask'
     const when = checkLockSyncedSlaves ? 'where grants are acknowledged' : 'where they are not'
-    it(`${does} whether the server is still the master ${when}`, async () => {
+    it(`a renewal ${does} whether the server is still the master ${when}`, async () => {
       const clock = new FakeClock()
       let asked = 0
       const acknowledge = async (): Promise<object> => ({ replicas: 1, acknowledged: 1, asked: ++asked })
@@ -174,7 +174,7 @@ describe('a renewal', () => {
     })
   }
 
-  it('is not affected by the reply', async () => {
+  it('a renewal is not affected by the reply of a confirmation', async () => {
     const clock = new FakeClock()
     const refused = async (): Promise<object> => ({ replicas: 1, acknowledged: 0, why: 'it was replaced' })
     const granted = async (): Promise<object> => ({ replicas: 1, acknowledged: 1 })

@@ -36,21 +36,21 @@ function replicasOf(server: Server, options: ReplicasOptions = {}): Replicas {
 }
 
 describe('Replicas.acknowledge', () => {
-  it('counts what one of the replicas acknowledged', async () => {
+  it('Replicas.acknowledge counts what one of the replicas acknowledged', async () => {
     assert.deepEqual(await replicasOf({ connected: 2, acknowledged: 1 }).acknowledge('k', 10), {
       replicas: 2,
       acknowledged: 1,
     })
   })
 
-  it('queries no server where there are no replicas and never were', async () => {
+  it('Replicas.acknowledge queries no server where there are no replicas and never were', async () => {
     const queried: string[] = []
     const server = { connected: 0, queried }
     assert.deepEqual(await replicasOf(server).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
     assert.deepEqual(queried, ['INFO replication'])
   })
 
-  it('asks the deployment once more if all replies were late, as after a stall; later only if it has replied since', async () => {
+  it('Replicas.acknowledge asks once more if all replies were late; later only after a reply', async () => {
     const replies: (MasterStatus | undefined)[] = [undefined, { ...CURRENT, refusal: 'replaced' }]
     let asked = 0
     const masterStatus = async () => replies[asked++]
@@ -61,12 +61,12 @@ describe('Replicas.acknowledge', () => {
     asked = 0
     assert.equal((await silent.acknowledge('k', 10)).acknowledged, 2)
     assert.equal(asked, 2)
-    silent.forget()
+    silent.reset()
     assert.equal((await silent.acknowledge('k', 10)).acknowledged, 2)
     assert.equal(asked, 3)
   })
 
-  it('asks once more about the same run, although the connection leads to another server by then', async () => {
+  it('Replicas.acknowledge asks once more about the same run, although the connection moved', async () => {
     const server = { connected: 2, runId: 'r1' }
     const asked: string[] = []
     let next: Promise<unknown> | undefined
@@ -74,7 +74,7 @@ describe('Replicas.acknowledge', () => {
       asked.push(runId)
       if (asked.length > 1) return CURRENT
       server.runId = 'r2'
-      replicas.forget()
+      replicas.reset()
       next = replicas.acknowledge('k', 10)
       await new Promise(setImmediate)
       return undefined
@@ -85,53 +85,53 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual(asked, ['r1', 'r2', 'r1'])
   })
 
-  it('refuses a replica', async () => {
+  it('Replicas.acknowledge refuses a replica', async () => {
     const { acknowledged, why } = await replicasOf({ role: 'slave', connected: 0 }).acknowledge('k', 10)
     assert.deepEqual([acknowledged, why], [0, 'it is a slave'])
   })
 
-  it('refuses a master without replicas where the configuration says that it has some', async () => {
+  it('Replicas.acknowledge refuses a master without replicas if some are configured', async () => {
     const { replicas, why } = await replicasOf({ connected: 0 }, { isReplicated: true }).acknowledge('k', 10)
     assert.equal(replicas, 1)
     assert.match(why ?? '', /no replicas/)
   })
 
-  it('refuses a master whose replicas are gone, also by a new connection', async () => {
+  it('Replicas.acknowledge refuses a master whose replicas are gone, also by a new connection', async () => {
     const server = { connected: 1 }
     const replicas = replicasOf(server)
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
     server.connected = 0
-    replicas.forget()
+    replicas.reset()
     assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
   })
 
-  it('refuses a master whose replicas have just gone by a new connection, even if the deployment confirms it', async () => {
+  it('Replicas.acknowledge refuses a master whose replicas have just gone, even if confirmed', async () => {
     const server = { connected: 2, runId: 'r1' }
     let status = CURRENT
     const replicas = replicasOf(server, { masterStatus: async () => status })
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 2)
     server.connected = 0
-    replicas.forget()
+    replicas.reset()
     assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
     status = { ...CURRENT, replicas: 0 }
     server.runId = 'r2'
-    replicas.forget()
+    replicas.reset()
     assert.equal((await replicas.acknowledge('k', 10)).why, undefined, 'another server, of which no replica is up')
   })
 
-  it('refuses it even after a connection to another server in between', async () => {
+  it('Replicas.acknowledge refuses such a master even after a connection to another in between', async () => {
     const server = { connected: 2, runId: 'r1' }
     const replicas = replicasOf(server, { masterStatus: async () => CURRENT })
     await replicas.acknowledge('k', 10)
     for (const runId of ['r2', 'r1']) {
       Object.assign(server, { connected: 0, runId })
-      replicas.forget()
+      replicas.reset()
       const { why } = await replicas.acknowledge('k', 10)
       if (runId === 'r1') assert.match(why ?? '', /no replicas/)
     }
   })
 
-  it('believes a master without replicas if the deployment confirms it, and knows of no replica that is up', async () => {
+  it('Replicas.acknowledge believes a master without replicas if the deployment confirms that', async () => {
     const masterStatus = async () => ({ ...CURRENT, replicas: 0 })
     for (const isReplicated of [true, false]) {
       const replicas = replicasOf({ connected: 0 }, { isReplicated, masterStatus })
@@ -139,7 +139,7 @@ describe('Replicas.acknowledge', () => {
     }
   })
 
-  it('refuses it for 10 s, also by a first connection, while the deployment believes a replica to be up', async () => {
+  it('Replicas.acknowledge refuses a master for 10 s while the deployment believes a replica is up', async () => {
     for (const runId of ['r1', '']) {
       const clock = new FakeClock()
       const server = { connected: 0, runId }
@@ -164,18 +164,18 @@ describe('Replicas.acknowledge', () => {
     },
   }
   for (const [what, masterStatus] of Object.entries(silences)) {
-    it(`refuses a master without replicas while ${what}`, async () => {
+    it(`Replicas.acknowledge refuses a master without replicas while ${what}`, async () => {
       const replicas = replicasOf({ connected: 0 }, { isReplicated: true, masterStatus })
       assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
     })
   }
 
-  it('counts an acknowledgement while nobody else replies', async () => {
+  it('Replicas.acknowledge counts an acknowledgement while nobody else replies', async () => {
     const replicas = replicasOf({ connected: 1 }, { isReplicated: true, masterStatus: async () => undefined })
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
-  it('refuses a master that was replaced, although a replica acknowledges', async () => {
+  it('Replicas.acknowledge refuses a master that was replaced, although a replica acknowledges', async () => {
     const masterStatus = async () => ({ ...CURRENT, refusal: 'replaced' })
     const { acknowledged, why } = await replicasOf({ connected: 1 }, { isReplicated: true, masterStatus }).acknowledge(
       'k',
@@ -184,7 +184,7 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual([acknowledged, why], [0, 'replaced'])
   })
 
-  it('queries the deployment again when the server took longer than a failover may take', async () => {
+  it('Replicas.acknowledge asks the deployment again when the server was slower than a failover', async () => {
     const statuses: MasterStatus[] = [CURRENT, { ...CURRENT, refusal: 'replaced meanwhile' }]
     const masterStatus = async () => statuses.shift()
     const server = { connected: 2, waitMs: 1_100 }
@@ -192,7 +192,7 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual([acknowledged, why], [0, 'replaced meanwhile'])
   })
 
-  it('refuses a master that is demoted while the deployment is queried', async () => {
+  it('Replicas.acknowledge refuses a master that is demoted while the deployment is queried', async () => {
     const server: Server = { connected: 0 }
     const masterStatus = async () => {
       server.role = 'slave'
@@ -202,7 +202,7 @@ describe('Replicas.acknowledge', () => {
     assert.equal(why, 'it is a slave')
   })
 
-  it('queries the deployment again when a replica has left, although another one acknowledges', async () => {
+  it('Replicas.acknowledge asks the deployment again when a replica left, although another confirms', async () => {
     let status: MasterStatus = CURRENT
     const server: Server = { connected: 2, acknowledged: 1 }
     const replicas = replicasOf(server, { masterStatus: async () => status })
@@ -215,7 +215,7 @@ describe('Replicas.acknowledge', () => {
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
-  it('queries the deployment at most once a second', async () => {
+  it('Replicas.acknowledge queries the deployment at most once a second', async () => {
     let queried = 0
     const masterStatus = async () => {
       queried++
@@ -276,17 +276,17 @@ const SELF = 'r1'
 const sentinelAt = (port: number): object => ({ host: 's', port })
 
 describe('the status of a server among Sentinels', () => {
-  it('is confirmed when most of them name it', async () => {
+  it('the status of a server is confirmed when most Sentinels name it', async () => {
     const status = await sentinels({}, {}, { isSilent: true }).of(SELF, undefined)
     assert.deepEqual(status, { replicas: 2, isConfirmed: true })
   })
 
-  it('is not confirmed when most of them are silent', async () => {
+  it('the status of a server is not confirmed when most Sentinels are silent', async () => {
     const status = await sentinels({}, { isSilent: true }, { isSilent: true }).of(SELF, undefined)
     assert.equal(status?.isConfirmed, false)
   })
 
-  it('is not confirmed by those that cannot reach it, which may be about to replace it', async () => {
+  it('the status of a server is not confirmed by Sentinels that cannot reach it, and may replace it', async () => {
     const lost = { flags: 'master,s_down' }
     const status = await sentinels({ isSilent: true }, lost, lost).of(SELF, undefined)
     assert.deepEqual(status, { replicas: 2, isConfirmed: false })
@@ -294,11 +294,11 @@ describe('the status of a server among Sentinels', () => {
     assert.equal((await sentinels({}, { flags: 'master,disconnected' }, lost).of(SELF, undefined))?.isConfirmed, false)
   })
 
-  it('is unknown when all of them are silent', async () => {
+  it('the status of a server is unknown when all Sentinels are silent', async () => {
     assert.equal(await sentinels({ isSilent: true }).of(SELF, undefined), undefined)
   })
 
-  it('is that of the Sentinel that saw the last failover', async () => {
+  it('the status of a server is that of the Sentinel that saw the last failover', async () => {
     const replaced = { runId: 'r2', address: 'm:2', epoch: 4 }
     const status = await sentinels({}, {}, replaced).of(SELF, 'm:1')
     assert.equal(status?.refusal, 'the Sentinels name m:2 as the master')
@@ -306,7 +306,7 @@ describe('the status of a server among Sentinels', () => {
     assert.equal((await sentinels({}, {}, stale).of(SELF, undefined))?.refusal, undefined)
   })
 
-  it('is lost as soon as one of them has begun a failover, or names the successor', async () => {
+  it('the status of a server is lost once a Sentinel began a failover, or names its successor', async () => {
     const begun = { flags: 'master,s_down,o_down,failover_in_progress' }
     assert.match((await sentinels({}, begun, {}).of(SELF, undefined))?.refusal ?? '', /about to replace/)
     const promoted = { named: 'm:2' }
@@ -314,13 +314,13 @@ describe('the status of a server among Sentinels', () => {
     assert.deepEqual([status?.refusal, status?.isReplaced], ['the Sentinels name m:2 as the master', true])
   })
 
-  it('is known by the address of a server that was started again', async () => {
+  it('the status of a server is known by its address when it was started again', async () => {
     const before = { runId: 'r0' }
     assert.equal((await sentinels(before).of(SELF, 'm:1'))?.refusal, undefined)
     assert.match((await sentinels(before).of(SELF, 'm:9'))?.refusal ?? '', /name m:1/)
   })
 
-  it('comes with those Sentinels that describe the successor already', async () => {
+  it('the status of a server comes with the Sentinels that describe the successor already', async () => {
     const known = sentinels({ named: 'm:2' }, { runId: '', address: 'm:2' }, {})
     assert.deepEqual(await known.responding(), [0, 1, 2].map(sentinelAt))
     await known.of(SELF, 'm:1')
@@ -330,13 +330,13 @@ describe('the status of a server among Sentinels', () => {
     await assert.rejects(early.responding(), /not over yet/)
   })
 
-  it('comes with those Sentinels that reply, the best informed first', async () => {
+  it('the status of a server comes with the Sentinels that reply, the best informed first', async () => {
     const known = sentinels({ isSilent: true }, {}, { epoch: 4 })
     assert.deepEqual(await known.responding(), [2, 1].map(sentinelAt))
     assert.deepEqual(await sentinels({ isSilent: true }).responding(), [])
   })
 
-  it('is known by its run, whatever name or address Sentinels give it', async () => {
+  it('the status of a server is known by its run, whatever name or address Sentinels give it', async () => {
     const named = { address: 'redis-1.example:6379', named: 'redis-1.example:6379' }
     assert.equal((await sentinels(named).of(SELF, '10.0.0.1:6379'))?.refusal, undefined)
     const unknown = await sentinels({ ...named, runId: '' }).of(SELF, '10.0.0.1:6379')
@@ -350,14 +350,14 @@ describe('the status of a server among Sentinels', () => {
     assert.equal((await known.of(SELF, '10.0.0.1:6379'))?.isReplaced, true)
   })
 
-  it('counts the replicas that are up', async () => {
+  it('the status of a server counts the replicas that are up', async () => {
     const status = await sentinels({ replicas: ['slave', 's_down,slave', 'slave,disconnected'] }).of(SELF, 'm:1')
     assert.equal(status?.replicas, 1)
   })
 })
 
 describe('NodeRedisSentinelPort', () => {
-  it('knows the new master by its address, as long as Sentinels do not know its run', async () => {
+  it('NodeRedisSentinelPort knows the new master by its address while Sentinels do not know its run', async () => {
     const queried = Object.assign(new EventEmitter(), {
       isOpen: true,
       connect: async () => {},
@@ -379,7 +379,7 @@ describe('NodeRedisSentinelPort', () => {
 })
 
 describe('Replication.confirm', () => {
-  it('refuses a grant of a server whose slots another one owns by now, whatever that one says', async () => {
+  it('Replication.confirm refuses a grant of a server whose slots another owns, whatever it says', async () => {
     for (const reply of [
       { replicas: 0, acknowledged: 0 },
       { replicas: 1, acknowledged: 1 },

@@ -14,7 +14,7 @@ import {
 import { OutcomeUnknownError, WrongTypeError } from '../../src/errors.js'
 
 describe('a reply', () => {
-  it('that is an integer may be a number, a bigint, a text or bytes; nil stays nil', () => {
+  it('a reply that is an integer may be a number, a bigint, a text or bytes; nil stays nil', () => {
     for (const seven of [7, 7n, '7', Buffer.from('7')]) assert.equal(toInteger(seven), 7)
     for (const below of [-1, -1n, '-1', Buffer.from('-1')]) assert.equal(toInteger(below), -1)
     for (const lease of [30_000, 30_000n, '30000']) assert.equal(toInteger(lease), 30_000)
@@ -22,7 +22,7 @@ describe('a reply', () => {
     assert.equal(toInteger(null), null)
   })
 
-  it('is no integer if it is empty, a list, a fraction or another text', () => {
+  it('a reply is no integer if it is empty, a list, a fraction or another text', () => {
     for (const strange of [
       undefined,
       '',
@@ -43,7 +43,7 @@ describe('a reply', () => {
     }
   })
 
-  it('that is a list has words, of which nil is empty', () => {
+  it('a reply that is a list has words, of which nil is empty', () => {
     assert.deepEqual(toWords([null, 'a', 1, 2n, Buffer.from('b')]), ['', 'a', '1', '2', 'b'])
     assert.deepEqual(toWords([]), [])
     assert.deepEqual(toArray([1, [2]]), [1, [2]])
@@ -55,7 +55,7 @@ describe('a reply', () => {
 })
 
 describe('an error', () => {
-  it('is worth a retry if there was no reply, or if Redis cannot serve now', () => {
+  it('an error is worth a retry if there was no reply, or if Redis cannot serve now', () => {
     assert.equal(isRetryable(new NoReplyError('gone')), true)
     assert.equal(isRetryable(new Error('LOADING Redis is loading the dataset in memory')), true)
     assert.equal(isRetryable(new Error('NOPERM no permissions')), false)
@@ -97,13 +97,13 @@ describe('an error', () => {
   ] as const) {
     const [forCaller, forGood, inDoubt] = expected
     const so = `${forCaller ? '' : 'not '}for a caller${forGood ? ', never again' : ''}${inDoubt ? ', and may hide that it ran' : ''}`
-    it(`is worth a retry or not, ${so}: ${message}`, () => {
+    it(`an error is worth a retry or not, ${so}: ${message}`, () => {
       const error = new Error(message)
       assert.deepEqual([isRetryable(error), isLasting(error), mayHaveRun(error)], expected)
     })
   }
 
-  it('of Holdfast, or a bug, is no reply of Redis', () => {
+  it('an error of Holdfast, or a bug, is no reply of Redis', () => {
     const noReply = new NoReplyError("unknown command 'x'")
     assert.deepEqual([isRetryable(noReply), isLasting(noReply), mayHaveRun(noReply)], [true, false, true])
     for (const error of [
@@ -116,7 +116,7 @@ describe('an error', () => {
     }
   })
 
-  it('has one of several codes', () => {
+  it('an error has one of several codes', () => {
     const refused = new Error('NOPERM no permissions')
     assert.equal(isErrorOf(refused, 'NOPERM', 'CROSSSLOT'), true)
     assert.equal(isErrorOf(refused, 'CROSSSLOT', 'NOPERM'), true)

@@ -18,7 +18,7 @@ function failing(failures: number): { attempt: () => Promise<string>; made: () =
 }
 
 describe('retry', () => {
-  it('repeats an attempt after each delay until it resolves', async () => {
+  it('retry() repeats an attempt after each delay until it resolves', async () => {
     const clock = new FakeClock()
     const { attempt, made } = failing(2)
     const outcome = retry(attempt, { clock, delayMs: (failures) => 100 * (failures + 1) })
@@ -32,7 +32,7 @@ describe('retry', () => {
     assert.equal(await outcome, 'done')
   })
 
-  it('rejects with the last error when the next attempt would start too late', async () => {
+  it('retry() rejects with the last error when the next attempt would start too late', async () => {
     const clock = new FakeClock()
     const outcome = retry(failing(9).attempt, { clock, delayMs: () => 100, until: clock.now() + 200 })
     const rejected = assert.rejects(outcome, /failure 2/)
@@ -40,13 +40,13 @@ describe('retry', () => {
     await rejected
   })
 
-  it('rejects at once with an error that is not retryable', async () => {
+  it('retry() rejects at once with an error that is not retryable', async () => {
     const { attempt, made } = failing(9)
     await assert.rejects(retry(attempt, { clock: new FakeClock(), delayMs: () => 1, isRetryable: () => false }))
     assert.equal(made(), 1)
   })
 
-  it('makes one last attempt at once when its signal aborts', async () => {
+  it('retry() makes one last attempt at once when its signal aborts', async () => {
     const clock = new FakeClock()
     const { attempt, made } = failing(9)
     const controller = new AbortController()
@@ -60,7 +60,7 @@ describe('retry', () => {
 })
 
 describe('sleep', () => {
-  it('ends early when its signal aborts, and at once if it already has', async () => {
+  it('sleep() ends early when its signal aborts, and at once if it already has', async () => {
     const clock = new FakeClock()
     const controller = new AbortController()
     const sleeping = sleep(1_000_000, { clock, signal: controller.signal })
@@ -70,7 +70,7 @@ describe('sleep', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('keeps the process alive, unless told otherwise', async () => {
+  it('sleep() keeps the process alive, unless told otherwise', async () => {
     const clock = new FakeClock()
     const sleeping = [sleep(100, { clock }), sleep(100, { clock, keepAlive: false })]
     assert.deepEqual([clock.pending, clock.keepingAlive], [2, 1])
@@ -88,12 +88,12 @@ describe('within', () => {
 
   afterEach(() => assert.equal(clock.pending, 0, 'no timer is left'))
 
-  it('settles as the promise does', async () => {
+  it('within() settles as the promise does', async () => {
     assert.equal(await within(100, Promise.resolve('done'), undefined, clock), 'done')
     await assert.rejects(within(100, Promise.reject(new Error('refused')), undefined, clock), { message: 'refused' })
   })
 
-  it('rejects when the time is over, whatever becomes of the promise', async () => {
+  it('within() rejects when the time is over, whatever becomes of the promise', async () => {
     let fail = (_: Error): void => {}
     const failing = new Promise((_, reject) => {
       fail = reject
@@ -109,7 +109,7 @@ describe('within', () => {
     await turn()
   })
 
-  it('rejects with the reason of a signal that aborts, or has aborted before', async () => {
+  it('within() rejects with the reason of a signal that aborts, or has aborted before', async () => {
     const controller = new AbortController()
     const pending = new Promise(() => {})
     const limited = assert.rejects(within(100, pending, controller.signal, clock), { message: 'stop' })
@@ -124,7 +124,7 @@ describe('backoffMs', () => {
     [0, [25, 50, 100, 200, 400, 500, 500, 500]],
     [0.5, [37.5, 75, 150, 300, 600, 750, 750, 750]],
   ] as const) {
-    it(`doubles up to a maximum, and half of it is random: ${fraction}`, () => {
+    it(`backoffMs() doubles up to a maximum, and half of it is random: ${fraction}`, () => {
       const random = { uuid: () => '', fraction: () => fraction }
       const failures = [0, 1, 2, 3, 4, 5, 6, 10_000]
       assert.deepEqual(

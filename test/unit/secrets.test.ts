@@ -16,7 +16,7 @@ function assertClean(error: unknown): void {
 }
 
 describe('an error that leaves the library', () => {
-  it('is the same object without the rejected command', () => {
+  it('an error that leaves the library is the same object without the rejected command', () => {
     const error = refused('hello', ['3', 'AUTH', 'app', SECRET])
     assert.equal(withoutSecrets(error), error)
     assert.ok(!('command' in error))
@@ -24,7 +24,7 @@ describe('an error that leaves the library', () => {
     assert.ok(!('command' in withoutSecrets(refused('evalsha', ['sha', '1', 'lock']))))
   })
 
-  it('has no command in its causes and parts either, even if they are circular', () => {
+  it('an error that leaves the library has no command in its causes and parts, even circular ones', () => {
     const cause = refused('auth', ['app', SECRET])
     const lastNodeError = refused('auth', [SECRET])
     const parts = new AggregateError([new Error('first'), refused('hello', ['3', 'AUTH', 'app', SECRET])], 'all', {
@@ -36,7 +36,7 @@ describe('an error that leaves the library', () => {
     assert.ok(!('command' in cause || 'command' in lastNodeError))
   })
 
-  it('does not contain the password in a message', () => {
+  it('an error that leaves the library does not contain the password in a message', () => {
     const repeated = `ERR unknown command 'AUTH', with args beginning with: 'app' '${SECRET}' `
     assert.equal(withoutSecrets(refused('auth', ['app', SECRET], repeated)).message, "ERR unknown command 'AUTH'")
     assertClean(withoutSecrets(new Error(repeated)))
@@ -55,7 +55,7 @@ describe('an error that leaves the library', () => {
     assert.equal(withoutSecrets(`ERR ${SECRET}`, SECRET), 'ERR …')
   })
 
-  it('keeps the arguments of commands that have no password', () => {
+  it('an error that leaves the library keeps the arguments of commands that have no password', () => {
     const text = 'ERR 1 and app are wrong'
     for (const error of [
       refused('evalsha', ['sha', '1', 'app'], text),
@@ -66,7 +66,7 @@ describe('an error that leaves the library', () => {
     }
   })
 
-  it('keeps its class, name, code and stack', () => {
+  it('an error that leaves the library keeps its class, name, code and stack', () => {
     const error = Object.assign(new TypeError(`${SECRET} of app`), { code: 'X' })
     const calls = error.stack?.split('\n').slice(1)
     assert.match(calls?.[0] ?? '', /secrets\.test/)
@@ -76,7 +76,7 @@ describe('an error that leaves the library', () => {
     assert.deepEqual(error.stack?.split('\n').slice(1), calls)
   })
 
-  it('is cleaned although it has no calls in its stack, no stack, or a message that is no text', () => {
+  it('an error that leaves the library is cleaned also without a stack, or without a text message', () => {
     const error = Object.assign(new Error('x'), { stack: `Error: ${SECRET}` })
     assert.equal(withoutSecrets(error, SECRET).stack, 'Error: …')
     for (const strange of [{ stack: undefined }, { message: 7 }]) {
@@ -84,14 +84,14 @@ describe('an error that leaves the library', () => {
     }
   })
 
-  it('keeps its properties as they are if they contain no secret', () => {
+  it('an error that leaves the library keeps its properties as they are if they contain no secret', () => {
     const error = Object.assign(new Error(), { code: 'X' })
     const before = [Object.getOwnPropertyDescriptors(error), error.stack]
     withoutSecrets(error, SECRET)
     assert.deepEqual([Object.getOwnPropertyDescriptors(error), error.stack], before)
   })
 
-  it('may be frozen, or any other value', () => {
+  it('an error that leaves the library may be frozen, or any other value', () => {
     for (const value of [undefined, null, 1, {}, [], Object.freeze(new Error('frozen'))]) {
       assert.equal(withoutSecrets(value), value)
     }

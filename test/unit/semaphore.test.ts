@@ -34,14 +34,14 @@ describe('permits of a semaphore', () => {
     await clock.until(client.close())
   })
 
-  it('are given back if the reply to acquire() was lost', async () => {
+  it('permits are given back if the reply to acquire() was lost', async () => {
     port.once('semaphore/acquire', { lost: 'reply' })
     await assert.rejects(clock.until(semaphore.tryAcquire({ permits: 2 })), { code: 'LOCK_OUTCOME_UNKNOWN' })
     await clock.advance(1_000)
     assert.equal(await other.availablePermits(), 3)
   })
 
-  it('are given back once if copies of acquire() and of what gives them back arrive late', async () => {
+  it('permits are given back once if copies of acquire() and of what returns them arrive late', async () => {
     port.once('semaphore/acquire', { requestMs: TIMEOUT_MS + 5_000 })
     port.once('semaphore/cancel', { resentMs: 50 })
     await assert.rejects(clock.until(semaphore.tryAcquire({ permits: 2 })), { code: 'LOCK_OUTCOME_UNKNOWN' })
@@ -49,7 +49,7 @@ describe('permits of a semaphore', () => {
     assert.equal(await other.availablePermits(), 3)
   })
 
-  it('are granted once if the reply was lost and acquire() waits', async () => {
+  it('permits are granted once if the reply was lost and acquire() waits', async () => {
     port.once('semaphore/acquire', { lost: 'reply' })
     await clock.until(semaphore.acquire({ permits: 2 }))
     await turn()
@@ -57,7 +57,7 @@ describe('permits of a semaphore', () => {
     await semaphore.release(2)
   })
 
-  it('are granted once if the reply was lost and the event loop was blocked until it was too late to ask again', async () => {
+  it('permits are granted once if the reply was lost and the event loop blocked too long to ask again', async () => {
     port.once('semaphore/acquire', { lost: 'reply' })
     const acquiring = semaphore.acquire({ permits: 2 })
     await turn()
@@ -68,20 +68,20 @@ describe('permits of a semaphore', () => {
     await semaphore.release(2)
   })
 
-  it('need not be given back if Redis refused the command', async () => {
+  it('permits need not be given back if Redis refused the command', async () => {
     port.once('semaphore/acquire', { errorReply: 'WRONGTYPE Operation against a key holding the wrong kind of value' })
     await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_WRONG_TYPE' })
     assert.equal(port.count('semaphore/cancel'), 0)
   })
 
-  it('that are not there are asked for again every 5 s, as a message may be lost', async () => {
+  it('permits that are not there are asked for again every 5 s, as a message may be lost', async () => {
     const waiting = semaphore.acquire({ permits: 4, waitTimeMs: 50_000 })
     await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT' })
     const attempts = port.count('semaphore/acquire')
     assert(attempts >= 10 && attempts <= 14, `${attempts} attempts`)
   })
 
-  it('are granted once if the Redis client sends the command again after a reconnect', async () => {
+  it('permits are granted once if the Redis client sends the command again after a reconnect', async () => {
     port.once('semaphore/acquire', { resentMs: 100 })
     assert.equal(await clock.until(semaphore.tryAcquire()), true)
     assert.equal(await other.availablePermits(), 2)
@@ -89,7 +89,7 @@ describe('permits of a semaphore', () => {
     await clock.until(semaphore.release())
   })
 
-  it('are given back if the caller left before the grant arrived', async () => {
+  it('permits are given back if the caller left before the grant arrived', async () => {
     const abort = new AbortController()
     port.once('semaphore/acquire', { requestMs: 100, replyMs: 100 })
     const taking = semaphore.acquire({ signal: abort.signal })
@@ -100,7 +100,7 @@ describe('permits of a semaphore', () => {
     assert.equal(await other.availablePermits(), 3)
   })
 
-  it('are given back if the client is closed before the grant arrived', async () => {
+  it('permits are given back if the client is closed before the grant arrived', async () => {
     const ending = fakeClient(clock, port)
     port.once('semaphore/acquire', { requestMs: 100, replyMs: 100 })
     const taking = ending.getSemaphore('s').acquire()
@@ -112,14 +112,14 @@ describe('permits of a semaphore', () => {
     await assert.rejects(ending.getSemaphore('s').availablePermits(), { code: 'LOCK_CLIENT_CLOSED' })
   })
 
-  it('that are missing are the reason in the error, and the error of a lock says otherwise', async () => {
+  it("permits that are missing are the reason in the error, and a lock's error says otherwise", async () => {
     const waiting = semaphore.acquire({ permits: 4, waitTimeMs: 100 })
     await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "s" .* permits/ })
     const leased = client.getPermitExpirableSemaphore('leased').acquire({ waitTimeMs: 100 })
     await assert.rejects(clock.until(leased), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "leased" .* permits/ })
   })
 
-  it('that a call waits for too long are reported with what is missing and its label', async () => {
+  it('permits that a call waits for too long are reported with what is missing and its label', async () => {
     const waits: unknown[] = []
     client.on('longWait', ({ lockName, label, heldBy }) => waits.push([lockName, label, heldBy]))
     const missing = client.getSemaphore('missing')
@@ -132,7 +132,7 @@ describe('permits of a semaphore', () => {
     assert.deepEqual(waits.slice(1), [['l', 'start', undefined]])
   })
 
-  it('are waited for as long as the client waits by default', async () => {
+  it('permits are waited for as long as the client waits by default', async () => {
     const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
     const hasty = fakeClient(clock, port, { waitTimeMs: 1_000 })
     const startedAt = clock.now()
@@ -143,7 +143,7 @@ describe('permits of a semaphore', () => {
     await clock.until(hasty.close())
   })
 
-  it('of a number of zero are held like others: the client that closes ends the function', async () => {
+  it('zero permits are held like others: the client that closes ends the function', async () => {
     const ending = fakeClient(clock, port)
     const running = ending.getSemaphore('s').withPermit({ permits: 0 }, (signal) => once(signal, 'abort'))
     await turn()
@@ -152,7 +152,7 @@ describe('permits of a semaphore', () => {
     await clock.until(closing)
   })
 
-  it('run a function once there are enough, and are released after it whatever it does', async () => {
+  it('permits run a function once there are enough, and are released after it, whatever it does', async () => {
     assert.equal(await semaphore.withPermit({ permits: 3 }, () => semaphore.availablePermits()), 0)
     await assert.rejects(
       semaphore.withPermit(() => Promise.reject(new Error('failed'))),
@@ -163,7 +163,7 @@ describe('permits of a semaphore', () => {
     assert.deepEqual(await semaphore.tryWithPermit({ permits: 0 }, () => 1), { ran: true, value: 1 })
   })
 
-  it('are counted, drained, added and removed, and gone with the semaphore', async () => {
+  it('permits are counted, drained, added and removed, and gone with the semaphore', async () => {
     assert.equal(await semaphore.trySetPermits(9), false)
     await semaphore.addPermits(2)
     await semaphore.reducePermits(1)
@@ -180,7 +180,7 @@ describe('permits of a semaphore', () => {
 })
 
 describe('permits with leases', () => {
-  it('are all free again soon after one of them was released by its id: the hold on the rest is lost', async () => {
+  it('permits with leases are all free soon after one is released by its id: the other holds are lost', async () => {
     const clock = new FakeClock()
     const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
     const client = new Client(port, {}, { clock, random: systemRandom })

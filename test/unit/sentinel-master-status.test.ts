@@ -25,7 +25,7 @@ describe('the status of a master according to Sentinels', () => {
     return { status: new SentinelMasterStatus('shop', [SENTINEL], open, true), opened, ended }
   }
 
-  it('is confirmed by the majority that names the same master, over one connection for each Sentinel', async () => {
+  it('the status of a master is confirmed by the majority, over one connection for each Sentinel', async () => {
     const { status, opened } = setUp()
     for (let check = 0; check < 2; check++) {
       assert.deepEqual(await status.of('abc', undefined), { replicas: 1, isConfirmed: true })
@@ -33,7 +33,7 @@ describe('the status of a master according to Sentinels', () => {
     assert.deepEqual(opened, [SENTINEL])
   })
 
-  it('is not requested after close(): no connection is opened that nothing would end', async () => {
+  it('the status of a master is not requested after close(): no connection is left behind', async () => {
     const { status, opened, ended } = setUp()
     await status.of('abc', undefined)
     status.close()

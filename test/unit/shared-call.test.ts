@@ -12,20 +12,20 @@ function controlled() {
 }
 
 describe('a shared call', () => {
-  it('is sent once for all callers of one turn of the event loop, even one promise later', async () => {
+  it('a shared call is sent once for all callers of one turn, even one promise later', async () => {
     const { call, sent } = controlled()
-    const replies = [call.ask(1_000), call.ask(1_000), Promise.resolve().then(() => call.ask(1_000))]
+    const replies = [call.join(1_000), call.join(1_000), Promise.resolve().then(() => call.join(1_000))]
     await turn()
     assert.equal(sent.length, 1)
     sent[0]?.resolve('yes')
     assert.deepEqual(await Promise.all(replies), ['yes', 'yes', 'yes'])
   })
 
-  it('does not serve callers that come after it was sent: they share the next one, sent when it has ended', async () => {
+  it('a shared call does not serve callers after it was sent: they share the next one', async () => {
     const { call, sent } = controlled()
-    const first = call.ask(1_000)
+    const first = call.join(1_000)
     await turn()
-    const others = [call.ask(1_000), call.ask(1_000)]
+    const others = [call.join(1_000), call.join(1_000)]
     await turn()
     assert.equal(sent.length, 1)
     sent[0]?.resolve('first')
@@ -36,11 +36,11 @@ describe('a shared call', () => {
     assert.deepEqual(await Promise.all(others), ['second', 'second'])
   })
 
-  it('rejects for the callers that shared it, not for those that share the next one', async () => {
+  it('a shared call rejects for the callers that shared it, not for those that share the next one', async () => {
     const { call, sent } = controlled()
-    const first = [call.ask(1_000), call.ask(1_000)]
+    const first = [call.join(1_000), call.join(1_000)]
     await turn()
-    const second = call.ask(1_000)
+    const second = call.join(1_000)
     sent[0]?.reject(new Error('no'))
     for (const one of first) await assert.rejects(one, /no/)
     await turn()
@@ -48,11 +48,11 @@ describe('a shared call', () => {
     assert.equal(await second, 'yes')
   })
 
-  it('is sent again when its timeout has passed without a reply, which a Redis client may have lost', async () => {
+  it('a shared call is sent again when its timeout passes without a reply, which may be lost', async () => {
     const { call, sent } = controlled()
-    void call.ask(20)
+    void call.join(20)
     await turn()
-    const next = call.ask(20)
+    const next = call.join(20)
     await sleep(60)
     assert.equal(sent.length, 2)
     sent[1]?.resolve('yes')

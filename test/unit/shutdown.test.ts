@@ -46,7 +46,7 @@ afterEach(() => {
 })
 
 describe('closeOnSignals', () => {
-  it('lets leaders resign and closes with drainMs, once, and says which signal it was', async () => {
+  it('closeOnSignals lets leaders resign and closes with drainMs, once, and says which signal it was', async () => {
     handle({ drainMs: 5_000 })
     process.emit('SIGTERM', 'SIGTERM')
     await turn()
@@ -57,7 +57,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(process.listeners('SIGINT'), [])
   })
 
-  it('leaves it to other handlers of the signal whether the process ends, and lets it end without one', async () => {
+  it('closeOnSignals leaves to other handlers whether the process ends, and lets it end without one', async () => {
     handle()
     process.emit('SIGTERM', 'SIGTERM')
     await turn()
@@ -69,14 +69,14 @@ describe('closeOnSignals', () => {
     assert.deepEqual(killed, [[process.pid, 'SIGTERM']])
   })
 
-  it('drains for 10 s by default', async () => {
+  it('closeOnSignals drains for 10 s by default', async () => {
     handle()
     process.emit('SIGTERM', 'SIGTERM')
     await turn()
     assert((drains[0] as number) > 9_000 && (drains[0] as number) <= 10_000)
   })
 
-  it('closes at once on the second signal', async () => {
+  it('closeOnSignals closes at once on the second signal', async () => {
     let finish = (): void => {}
     closing = new Promise((resolve) => {
       finish = resolve
@@ -92,7 +92,7 @@ describe('closeOnSignals', () => {
     await turn()
   })
 
-  it('waits for `before`, then closes with what is left of drainMs', async () => {
+  it('closeOnSignals waits for `before`, then closes with what is left of drainMs', async () => {
     let finish = (): void => {}
     handle({ before: () => new Promise<void>((resolve) => (finish = resolve)) })
     process.emit('SIGTERM', 'SIGTERM')
@@ -105,7 +105,7 @@ describe('closeOnSignals', () => {
     assert.match(whys[0] as string, /`before` has finished/)
   })
 
-  it('closes at once when `before` takes longer than drainMs, and says so', async () => {
+  it('closeOnSignals closes at once when `before` takes longer than drainMs, and says so', async () => {
     handle({ drainMs: 20, before: () => new Promise(() => {}) })
     process.emit('SIGTERM', 'SIGTERM')
     while (calls.length < 2) await sleep(5)
@@ -113,7 +113,7 @@ describe('closeOnSignals', () => {
     assert.match(whys[0] as string, /drainMs \(20 ms\) ended before `before` had finished/)
   })
 
-  it('cuts `before` on the second signal', async () => {
+  it('closeOnSignals cuts `before` on the second signal', async () => {
     handle({ before: () => new Promise(() => {}) })
     process.emit('SIGTERM', 'SIGTERM')
     await turn()
@@ -122,7 +122,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(drains, [0, 0])
   })
 
-  it('reports what `before` or close() threw, and closes all the same', async () => {
+  it('closeOnSignals reports what `before` or close() threw, and closes all the same', async () => {
     closing = Promise.reject(new Error('not closed'))
     handle({
       before: () => {
@@ -138,7 +138,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(process.listeners('SIGTERM'), [other])
   })
 
-  it('warns of other handlers of the signal, unless there is `before`', async () => {
+  it('closeOnSignals warns of other handlers of the signal, unless there is `before`', async () => {
     handle()
     process.emit('SIGTERM', 'SIGTERM')
     assert.deepEqual(
@@ -153,7 +153,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(errors, [])
   })
 
-  it('does not warn of the handlers of other clients', () => {
+  it('closeOnSignals does not warn of the handlers of other clients', () => {
     process.off('SIGTERM', other)
     closing = new Promise(() => {}) // else the signal ends this process
     handle()
@@ -169,7 +169,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(errors, [])
   })
 
-  it('does nothing any more after the function that it returned was called', async () => {
+  it('closeOnSignals does nothing any more after the function that it returned was called', async () => {
     handle()
     stop()
     process.emit('SIGTERM', 'SIGTERM')
@@ -177,7 +177,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(calls, [])
   })
 
-  it('leaves no handlers when the client is closed otherwise, and one for all clients until then', () => {
+  it('closeOnSignals leaves no handlers once the client is closed, and one for all clients until then', () => {
     handle()
     const stopOther = closeOnSignals(other, () => closing, {}, other, other)
     assert.equal(process.listenerCount('SIGTERM'), 2, 'and `other`')
@@ -188,7 +188,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(process.listeners('SIGINT'), [])
   })
 
-  it('listens until `before` has finished, also if that closes the client', async () => {
+  it('closeOnSignals listens until `before` has finished, also if that closes the client', async () => {
     let finish = (): void => {}
     handle({ before: () => new Promise<void>((resolve) => (finish = resolve)) })
     process.emit('SIGTERM', 'SIGTERM')
@@ -200,7 +200,7 @@ describe('closeOnSignals', () => {
     assert.deepEqual(process.listeners('SIGTERM'), [other])
   })
 
-  it('listens again after somebody has removed all handlers', async () => {
+  it('closeOnSignals listens again after somebody has removed all handlers', async () => {
     handle()
     const stopFirst = stop
     process.removeAllListeners('SIGTERM')
@@ -212,7 +212,7 @@ describe('closeOnSignals', () => {
     stopFirst()
   })
 
-  it('refuses a `before` that is no function, and drainMs below 0', () => {
+  it('closeOnSignals refuses a `before` that is no function, and drainMs below 0', () => {
     for (const options of [{ before: 1 }, { drainMs: -1 }, { drainMs: 1.5 }]) {
       assert.throws(() => closeOnSignals(other, async () => {}, options as never, other, other), {
         code: 'LOCK_CONFIG',

@@ -5,7 +5,7 @@ import { checkSlots } from '../../src/wire/names.js'
 import { keyIn, slotOf } from '../../src/wire/slots.js'
 
 describe('the slot of a name', () => {
-  it('equals that of CLUSTER KEYSLOT', () => {
+  it('the slot of a name equals that of CLUSTER KEYSLOT', () => {
     for (const [name, slot] of [
       ['order', 16_025],
       ['a{t}b', 15_891],
@@ -19,18 +19,19 @@ describe('the slot of a name', () => {
       assert.equal(slotOf(name), slot, name)
   })
 
-  it('does not depend on a } before the first {', () => {
+  it('the slot of a name does not depend on a } before the first {', () => {
     assert.equal(slotOf('}{t}'), slotOf('{t}'))
   })
 
-  it('has a key for every slot, which is the same each time', () => {
+  it('the slot of a name has a key for every slot, which is the same each time', () => {
     for (const slot of [0, 1, 8_191, 16_383]) {
       assert.equal(slotOf(keyIn(slot)), slot)
       assert.equal(keyIn(slot), keyIn(slot))
+      assert.match(keyIn(slot), /^\d+$/)
     }
   })
 
-  it('is shared by all keys of the name, or the name is rejected, as the program wrote it', () => {
+  it('the slot of a name is shared by all its keys, or the name is rejected as the program wrote it', () => {
     const mapped = { key: 'p:a}b', name: 'a}b' }
     assert.throws(() => checkSlots(mapped), {
       value: 'a}b',

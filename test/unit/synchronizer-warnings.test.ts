@@ -35,14 +35,14 @@ describe('a message that Redis refuses to publish', () => {
     }
   })
 
-  it('is a warning of the release, which happened', async () => {
+  it('a refused message is a warning of the release, which happened', async () => {
     const semaphore = client.getSemaphore('s')
     await semaphore.release(2)
     assert.equal(await semaphore.availablePermits(), 2)
     assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
   })
 
-  it('is a warning of the release of a permit by its id, which happened', async () => {
+  it('a refused message is a warning of the release of a permit by its id, which happened', async () => {
     const semaphore = client.getPermitExpirableSemaphore('s')
     await semaphore.trySetPermits(1)
     const permit = await semaphore.acquire()
@@ -51,7 +51,7 @@ describe('a message that Redis refuses to publish', () => {
     assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
   })
 
-  it('is a warning of the count down that opened the latch', async () => {
+  it('a refused message is a warning of the count down that opened the latch', async () => {
     const latch = client.getCountDownLatch('l')
     await latch.trySetCount(1)
     await latch.countDown()
@@ -61,7 +61,7 @@ describe('a message that Redis refuses to publish', () => {
 })
 
 describe('messages that Redis publishes', () => {
-  it('are no warnings, whether anybody listens or not', async () => {
+  it('messages that Redis publishes are no warnings, whether anybody listens or not', async () => {
     const semaphore = client.getSemaphore('s')
     const leased = client.getPermitExpirableSemaphore('p')
     const latch = client.getCountDownLatch('l')
@@ -82,7 +82,7 @@ describe('messages that Redis publishes', () => {
 })
 
 describe('permits of a function', () => {
-  it('that may not have been released are a warning: the function has succeeded', async () => {
+  it('permits of a function that may not have been released are a warning: the function succeeded', async () => {
     const semaphore = client.getSemaphore('s')
     await semaphore.trySetPermits(1)
     const refused = { errorReply: 'OOM command not allowed' }
@@ -93,7 +93,7 @@ describe('permits of a function', () => {
 })
 
 describe('permits with leases', () => {
-  it('that are held by another process are held until their lease ends, as far as Redis knows', async () => {
+  it('permits with leases held by another process are held until their lease ends', async () => {
     const semaphore = client.getPermitExpirableSemaphore('s')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2 })
@@ -102,12 +102,12 @@ describe('permits with leases', () => {
     assert.equal(await permit.isHeld(), false, 'one of them is not')
   })
 
-  it('that do not exist are the reason in the error of a wait', async () => {
+  it('permits with leases that do not exist are the reason in the error of a wait', async () => {
     const waiting = client.getPermitExpirableSemaphore('missing').acquire({ waitTimeMs: 100 })
     await assert.rejects(clock.until(waiting), { heldBy: /^it does not exist/ })
   })
 
-  it('of many calls are waited for by number: one that wants few is not held up by one that wants many', async () => {
+  it('permits with leases are waited for by number: one that wants few is not held up', async () => {
     const semaphore = client.getPermitExpirableSemaphore('s')
     await semaphore.trySetPermits(2)
     const held = await semaphore.acquire({ permits: 2 })
@@ -118,5 +118,17 @@ describe('permits with leases', () => {
     const permit = await clock.until(few)
     await permit.unlock()
     await assert.rejects(clock.until(many), { code: 'LOCK_WAIT_TIMEOUT' })
+  })
+})
+
+describe('a latch that is waited for', () => {
+  it('a waiter of a latch relies on the message: it asks when it begins, once subscribed, and every 5 s', async () => {
+    const latch = client.getCountDownLatch('a')
+    await clock.until(latch.trySetCount(1))
+    const waiting = latch.await()
+    await clock.advance(4_000)
+    assert(port.count('latch/inspect') <= 3, `${port.count('latch/inspect')} requests`)
+    await clock.until(latch.countDown())
+    await clock.until(waiting)
   })
 })

@@ -146,7 +146,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert(timers.every(({ isCancelled }) => isCancelled))
   })
 
-  it('fails start() if it is not connected within 30 s', async () => {
+  it('the watchdog thread fails start() if it is not connected within 30 s', async () => {
     const starting = open(fileOf('')).start()
     const [timer] = timers as [Timer]
     assert.deepEqual([timer.delayMs, timer.keepAlive], [30_000, true])
@@ -157,7 +157,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert.deepEqual([timers.length, timer.isCancelled], [1, true])
   })
 
-  it('has the environment of the process, but none of its options of Node, which could load something into it', async () => {
+  it('the watchdog thread has the environment of the process, but none of its options of Node', async () => {
     const { NODE_OPTIONS } = env
     Object.assign(env, { HOLDFAST_TEST: 'here', NODE_OPTIONS: '--no-deprecation' })
     await assert.rejects(open(INHERITING).start(), { message: 'watchdog thread: ["here","",[]]' })
@@ -165,7 +165,7 @@ describe('the watchdog thread, seen from its clients', () => {
     else env.NODE_OPTIONS = NODE_OPTIONS
   })
 
-  it('is one for all clients of a process, and goes on until the last one closes', async () => {
+  it('the watchdog thread is one for all clients of a process, and goes on until the last one closes', async () => {
     const first = open(ECHO)
     const starting = first.start()
     const second = open(ECHO)
@@ -189,7 +189,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert(timers.every(({ isCancelled }) => isCancelled))
   })
 
-  it('is sent each script once, and the renewal of every lease with its slot, its id and its end', async () => {
+  it("the watchdog thread is sent each script once, and each lease's renewal with slot, id and end", async () => {
     const client = open(ECHO)
     await client.start()
     client.heartbeat(now + AHEAD_MS + PERIOD_MS)
@@ -211,7 +211,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert.equal(messages()[0]?.registration?.file, undefined)
   })
 
-  it('that ends is reported, started again, and sent every lease again under a new id', async () => {
+  it('a watchdog thread that ends is reported, restarted, and sent every lease again under a new id', async () => {
     const client = open(ECHO)
     await client.start()
     client.watch(held())
@@ -222,7 +222,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert.equal(code, 'WATCHDOG_THREAD_ENDED')
     assert.match(message, /it exited with code 3/)
     assert.match((cause as Error).message, /it exited with code 3/)
-    client.forget(ending)
+    client.unwatch(ending)
     timers.at(-1)?.action()
     await until(() => messages().filter(({ renewal }) => renewal?.keys[0] === 'a').length === 2)
     assert.equal(messages().filter(({ registration }) => registration).length, 2)
@@ -230,7 +230,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert.equal(new Set(ids).size, 2)
   })
 
-  it('that keeps ending is reported once, and started again after growing pauses until it has connected', async () => {
+  it('a watchdog thread that keeps ending is reported once, and restarted after growing pauses', async () => {
     const client = open(ENDING)
     await client.start()
     const [limit] = timers.splice(0)
@@ -253,7 +253,7 @@ describe('the watchdog thread, seen from its clients', () => {
     )
   })
 
-  it('has room for as many leases as there are', async () => {
+  it('the watchdog thread has room for as many leases as there are', async () => {
     const client = open(ECHO)
     await client.start()
     for (let count = 0; count < 1_100; count++) client.watch(held(`lock ${count}`))
@@ -261,7 +261,7 @@ describe('the watchdog thread, seen from its clients', () => {
     assert.equal(new Set(messages().map(({ slot }) => slot)).size, 1 + 1_100)
   })
 
-  it('does not get a lease that the watchdog must not renew, and loses one that gets a lease of its own', async () => {
+  it('the watchdog thread gets no lease that must not be renewed, and loses one with its own lease', async () => {
     const client = open(ECHO)
     await client.start()
     client.heartbeat(now + AHEAD_MS + PERIOD_MS)
@@ -287,7 +287,7 @@ describe('the watchdog thread, seen from its clients', () => {
     )
   })
 
-  it('has a file next to the module, if it is known where that is', () => {
+  it('the watchdog thread has a file next to the module, if it is known where that is', () => {
     assert.equal(threadFileNextTo('file:///app/connect.js'), 'file:///app/watchdog-thread.js')
     assert.throws(() => threadFileNextTo(undefined), { code: 'LOCK_CONFIG', path: 'watchdog.thread' })
   })

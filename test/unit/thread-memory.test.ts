@@ -81,7 +81,7 @@ const word = (index: number): bigint => Atomics.load(client.words, index)
 const takesOverInMs = (): number => Number(word(TAKE_OVER_AT)) / 1_000 - now
 
 describe('the memory shared with the watchdog thread', () => {
-  it('tells the thread, on its own clock, to take over a quarter of a period after the client should have renewed', () => {
+  it('the shared memory tells the thread to take over a quarter of a period after the client is due', () => {
     heartbeat()
     assert.equal(takesOverInMs(), PERIOD_MS + GRACE_MS)
     assert.equal(word(ALIVE_AT), micros(now))
@@ -91,7 +91,7 @@ describe('the memory shared with the watchdog thread', () => {
     assert.equal(word(ALIVE_AT), micros(now))
   })
 
-  it('tells the thread to take over earlier for a lease whose grant was slow, but not before the client had a chance', () => {
+  it('the shared memory tells the thread to take over sooner for a slow grant, not before the client', () => {
     heartbeat()
     client.watch(lease())
     assert.equal(takesOverInMs(), PERIOD_MS + GRACE_MS)
@@ -103,7 +103,7 @@ describe('the memory shared with the watchdog thread', () => {
     assert.equal(takesOverInMs(), GRACE_MS)
   })
 
-  it('shows when the thread sent a renewal, which counts once, and not again after the machine slept', () => {
+  it('the shared memory shows when the thread sent a renewal, once, and not after a sleep', () => {
     const renewals: number[] = []
     heartbeat(60_000)
     const held = lease(0, renewals)
@@ -123,7 +123,7 @@ describe('the memory shared with the watchdog thread', () => {
     assert.equal(renewals.length, 1)
   })
 
-  it('shows what the thread renewed during a block, which counts by the clocks as they were then', () => {
+  it('the shared memory shows what the thread renewed during a block, by the clocks of then', () => {
     const renewals: number[] = []
     heartbeat()
     client.watch(lease(0, renewals))
@@ -136,19 +136,19 @@ describe('the memory shared with the watchdog thread', () => {
     assert.deepEqual(renewals, [renewedAt])
   })
 
-  it('frees the slot of a lease that ends for the next one, which the thread distinguishes by its id', () => {
+  it('the shared memory frees the slot of an ended lease, which the thread distinguishes by its id', () => {
     heartbeat()
     const [first, second] = [lease(), lease()]
     client.watch(first)
     assert.equal(word(FIRST_SLOT), -1n)
-    client.forget(first)
+    client.unwatch(first)
     assert.equal(word(FIRST_SLOT), 0n)
     client.watch(second)
     assert.equal(word(FIRST_SLOT), -2n)
     assert.equal(word(FIRST_SLOT + 1), 0n)
   })
 
-  it('grows with the number of leases', () => {
+  it('the shared memory grows with the number of leases', () => {
     const initial = client.words.length
     const leases = Array.from({ length: initial - FIRST_SLOT }, () => lease())
     for (const one of leases) client.watch(one)
@@ -160,17 +160,17 @@ describe('the memory shared with the watchdog thread', () => {
 })
 
 describe('a lease that is forgotten', () => {
-  it('may have been renewed by the thread only if that took over meanwhile', () => {
+  it('a forgotten lease may have been renewed by the thread only if that took over meanwhile', () => {
     const [early, late, overtaken] = [lease(), lease(), lease()]
     heartbeat()
     for (const one of [early, late, overtaken]) client.watch(one)
     now += PERIOD_MS
     heartbeat()
-    assert.equal(client.forget(early), false)
-    assert.equal(client.forget(early), false, 'it is not known any more')
+    assert.equal(client.unwatch(early), false)
+    assert.equal(client.unwatch(early), false, 'it is not known any more')
     now += PERIOD_MS + GRACE_MS + 1
-    assert.equal(client.forget(late), true)
+    assert.equal(client.unwatch(late), true)
     heartbeat()
-    assert.equal(client.forget(overtaken), true, 'the thread was in charge before that sign of life')
+    assert.equal(client.unwatch(overtaken), true, 'the thread was in charge before that sign of life')
   })
 })

@@ -15,7 +15,7 @@ const HEADER = `--[[ lock/touch: a script.
 `
 
 describe('translate-lua', () => {
-  it('translates a script', (t) => {
+  it('translate-lua translates a script', (t) => {
     const { exitCode, generated, output } = translate(t, "return redis.call('pttl', KEYS[1])\n")
     assert.equal(exitCode, 0, output)
     assert.match(generated, /'lock\/touch': .*\n *return \[redis\.call\("pttl", lua\.index\(KEYS, 1\)\)\]/)
@@ -40,7 +40,7 @@ describe('translate-lua', () => {
     ['an assignment of several values', 'local a, b\na, b = b, a', /an assignment of several values/],
   ]
   for (const [title, line, why] of refused) {
-    it(`refuses ${title}, with the file and the line`, (t) => {
+    it(`translate-lua refuses ${title}, with the file and the line`, (t) => {
       const { exitCode, output } = translate(t, `local one = 1\n${line}\n`)
       assert.equal(exitCode, 1)
       assert.match(output, /src\/lua\/lock\/touch\.lua.*:[23]: /)
@@ -48,12 +48,12 @@ describe('translate-lua', () => {
     })
   }
 
-  it('cuts a call in parentheses to one result', (t) => {
+  it('translate-lua cuts a call in parentheses to one result', (t) => {
     const { generated } = translate(t, 'local function two()\n  return 1, 2\nend\nreturn (two())\n')
     assert.match(generated, /return \[\(two\(\)\[0\]\)\]/)
   })
 
-  it('hides no variable of the script behind the counter of a loop', (t) => {
+  it('translate-lua hides no variable of the script behind the counter of a loop', (t) => {
     const body = 'for n = 1, 3 do\n  for m = 1, n do\n    redis.call("lpos", KEYS[1], n)\n  end\nend\n'
     assert.match(translate(t, body).generated, /let n: any = [\s\S]*redis\.call\("lpos", lua\.index\(KEYS, 1\), n\)/)
   })

@@ -3,170 +3,173 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Attempt, OUTAGE_PATIENCE_MS, tryOnce, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
 import { turn } from '../support/fakes/fake-clock.js'
-import { TransientError, WaitBench } from '../support/fakes/wait-bench.js'
+import { TransientError, WaitFixture } from '../support/fakes/wait-fixture.js'
 
-let bench: WaitBench
+let fixture: WaitFixture
 
 beforeEach(() => {
-  bench = new WaitBench()
+  fixture = new WaitFixture()
 })
 
-afterEach(() => bench.expectNothingLeft())
+afterEach(() => fixture.expectNothingLeft())
 
 describe('an attempt that fails', () => {
-  it('is not repeated after an error that another attempt would meet again', async () => {
-    bench.failure = new Error('WRONGTYPE Operation against a key holding the wrong kind of value')
-    await assert.rejects(bench.clock.until(bench.start('me').promise), bench.failure)
-    assert.equal(bench.attempts.length, 1)
+  it('a failed attempt is not repeated after an error that another attempt would meet again', async () => {
+    fixture.failure = new Error('WRONGTYPE Operation against a key holding the wrong kind of value')
+    await assert.rejects(fixture.clock.until(fixture.start('me').promise), fixture.failure)
+    assert.equal(fixture.attempts.length, 1)
   })
 
-  it('is repeated with growing pauses, and then succeeds', async () => {
-    bench.failure = new TransientError('LOADING')
-    const startedAt = bench.clock.now()
-    const waiting = bench.start('me')
-    await bench.clock.advance(10_000)
-    const times = bench.attemptsSince(startedAt)
+  it('a failed attempt is repeated with growing pauses, and then succeeds', async () => {
+    fixture.failure = new TransientError('LOADING')
+    const startedAt = fixture.clock.now()
+    const waiting = fixture.start('me')
+    await fixture.clock.advance(10_000)
+    const times = fixture.attemptsSince(startedAt)
     const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0))
     assert(pauses.length >= 10 && pauses.length <= 25, `pauses of ${pauses.join(', ')} ms`)
     for (const [index, pause] of pauses.entries()) {
       assert(pause >= (pauses[index - 1] ?? 25) && pause <= 1_000, `pauses of ${pauses.join(', ')} ms`)
     }
-    bench.failure = undefined
-    await bench.clock.advance(1_000)
+    fixture.failure = undefined
+    await fixture.clock.advance(1_000)
     assert.equal(waiting.value, 'me')
   })
 
-  it('is given up after 15 s, with the last error', async () => {
-    const startedAt = bench.clock.now()
-    bench.failure = new TransientError('first')
-    const waiting = bench.start('me')
-    await bench.clock.advance(10_000)
-    bench.failure = new TransientError('last')
-    await assert.rejects(bench.clock.until(waiting.promise), { message: 'last' })
-    const waitedMs = bench.clock.now() - startedAt
+  it('a failed attempt is given up after 15 s, with the last error', async () => {
+    const startedAt = fixture.clock.now()
+    fixture.failure = new TransientError('first')
+    const waiting = fixture.start('me')
+    await fixture.clock.advance(10_000)
+    fixture.failure = new TransientError('last')
+    await assert.rejects(fixture.clock.until(waiting.promise), { message: 'last' })
+    const waitedMs = fixture.clock.now() - startedAt
     assert(waitedMs >= OUTAGE_PATIENCE_MS && waitedMs <= OUTAGE_PATIENCE_MS + 1_000, `${waitedMs} ms`)
   })
 
-  it('has another 15 s after each reply', async () => {
-    bench.takenUntil = Number.POSITIVE_INFINITY
-    const waiting = bench.start('me')
+  it('a failed attempt has another 15 s after each reply', async () => {
+    fixture.takenUntil = Number.POSITIVE_INFINITY
+    const waiting = fixture.start('me')
     for (let outage = 0; outage < 4; outage++) {
-      bench.failure = new TransientError('LOADING')
-      await bench.clock.advance(14_000)
+      fixture.failure = new TransientError('LOADING')
+      await fixture.clock.advance(14_000)
       assert.equal(waiting.at, undefined)
-      bench.failure = undefined
-      await bench.clock.advance(6_000)
+      fixture.failure = undefined
+      await fixture.clock.advance(6_000)
     }
-    bench.release()
-    await bench.clock.until(waiting.promise)
+    fixture.release()
+    await fixture.clock.until(waiting.promise)
   })
 
-  it('ends with its error, not with a refusal, when the wait time ends first', async () => {
-    bench.failure = new TransientError('no reply')
-    const startedAt = bench.clock.now()
-    const waiting = bench.start('me', { waitTimeMs: 1_000 })
-    await assert.rejects(bench.clock.until(waiting.promise), bench.failure)
-    assert.equal(bench.clock.now() - startedAt, 1_000)
+  it('a failed attempt ends with its error, not with a refusal, when the wait time ends first', async () => {
+    fixture.failure = new TransientError('no reply')
+    const startedAt = fixture.clock.now()
+    const waiting = fixture.start('me', { waitTimeMs: 1_000 })
+    await assert.rejects(fixture.clock.until(waiting.promise), fixture.failure)
+    assert.equal(fixture.clock.now() - startedAt, 1_000)
     assert(
-      bench.attempts.every(({ at }) => at < startedAt + 1_000),
+      fixture.attempts.every(({ at }) => at < startedAt + 1_000),
       'none at the deadline',
     )
   })
 
-  it('does not cost the caller what it is handed during the pause that follows, however late it runs again', async () => {
-    bench.failure = new TransientError('no reply')
-    const wait = bench.waitOf('me', { waitTimeMs: 20_000 })
-    const waiting = waitFor({ ...wait, takeOver: (offered) => `${offered}` }, bench.tools)
-    await bench.clock.advance(10)
-    assert.equal(bench.tools.waitQueues.at('a')?.offer('what was released'), true)
-    bench.clock.block(60_000)
+  it('a failed attempt does not cost the caller what it is handed during the pause that follows', async () => {
+    fixture.failure = new TransientError('no reply')
+    const wait = fixture.waitOf('me', { waitTimeMs: 20_000 })
+    const waiting = waitFor({ ...wait, takeOver: (offered) => `${offered}` }, fixture.tools)
+    await fixture.clock.advance(10)
+    assert.equal(fixture.tools.waitQueues.at('a')?.offer('what was released'), true)
+    fixture.clock.block(60_000)
     assert.equal(await waiting, 'what was released')
   })
 })
 
 describe('a single try', () => {
-  it('makes one attempt, outside the wait queue', async () => {
-    assert.equal(await tryOnce(bench.waitOf('me'), bench.tools), 'me')
-    assert.equal(await tryOnce(bench.waitOf('you'), bench.tools), undefined)
-    bench.failure = new TransientError('no reply')
-    await assert.rejects(tryOnce(bench.waitOf('me'), bench.tools), bench.failure)
-    assert.equal(bench.attempts.length, 3)
-    assert.equal(bench.port.count(), 0)
+  it('a single try makes one attempt, outside the wait queue', async () => {
+    assert.equal(await tryOnce(fixture.waitOf('me'), fixture.tools), 'me')
+    assert.equal(await tryOnce(fixture.waitOf('you'), fixture.tools), undefined)
+    fixture.failure = new TransientError('no reply')
+    await assert.rejects(tryOnce(fixture.waitOf('me'), fixture.tools), fixture.failure)
+    assert.equal(fixture.attempts.length, 3)
+    assert.equal(fixture.port.count(), 0)
   })
 
-  it('undoes a grant that arrives after an abort', async () => {
-    bench.attemptMs = 1_000
+  it('a single try undoes a grant that arrives after an abort', async () => {
+    fixture.attemptMs = 1_000
     const controller = new AbortController()
-    const trying = tryOnce(bench.waitOf('me', { signal: controller.signal }), bench.tools)
+    const trying = tryOnce(fixture.waitOf('me', { signal: controller.signal }), fixture.tools)
     await turn()
     controller.abort('enough')
     await assert.rejects(trying, (reason) => reason === 'enough')
-    await bench.clock.advance(1_000)
-    assert.deepEqual(bench.undone, ['me'])
+    await fixture.clock.advance(1_000)
+    assert.deepEqual(fixture.undone, ['me'])
   })
 })
 
 describe('an attempt that may not be sent yet', () => {
   /** A wait whose attempts may be sent after 1 s. */
   function waitSoon(waitTimeMs: number): Wait<string> {
-    const wait = bench.waitOf('me', { waitTimeMs })
+    const wait = fixture.waitOf('me', { waitTimeMs })
     let isReady = false
     const prepare = async (): Promise<void> => {
-      await bench.travel(1_000)
+      await fixture.travel(1_000)
       isReady = true
     }
     return { ...wait, attempt: { ...wait.attempt, untilReady: () => (isReady ? undefined : prepare()) } }
   }
 
-  it('is sent as soon as it may be', async () => {
-    const startedAt = bench.clock.now()
-    assert.equal(await bench.clock.until(waitFor(waitSoon(2_000), bench.tools)), 'me')
-    assert.deepEqual(bench.attemptsSince(startedAt), [1_000])
+  it('an attempt that may not be sent yet is sent as soon as it may be', async () => {
+    const startedAt = fixture.clock.now()
+    assert.equal(await fixture.clock.until(waitFor(waitSoon(2_000), fixture.tools)), 'me')
+    assert.deepEqual(fixture.attemptsSince(startedAt), [1_000])
   })
 
-  it('is not sent when the wait time ends first', async () => {
-    assert.equal(await bench.clock.until(waitFor(waitSoon(500), bench.tools)), undefined)
-    assert.deepEqual(bench.attempts, [])
+  it('an attempt that may not be sent yet is not sent when the wait time ends first', async () => {
+    assert.equal(await fixture.clock.until(waitFor(waitSoon(500), fixture.tools)), undefined)
+    assert.deepEqual(fixture.attempts, [])
   })
 
-  it('waits for that once', async () => {
-    const { attempt, ...wait } = bench.waitOf('me')
-    const untilReady = (): Promise<void> => bench.travel(1_000)
-    const startedAt = bench.clock.now()
-    assert.equal(await bench.clock.until(waitFor({ ...wait, attempt: { ...attempt, untilReady } }, bench.tools)), 'me')
-    assert.deepEqual(bench.attemptsSince(startedAt), [1_000])
+  it('an attempt that may not be sent yet waits for that once', async () => {
+    const { attempt, ...wait } = fixture.waitOf('me')
+    const untilReady = (): Promise<void> => fixture.travel(1_000)
+    const startedAt = fixture.clock.now()
+    assert.equal(
+      await fixture.clock.until(waitFor({ ...wait, attempt: { ...attempt, untilReady } }, fixture.tools)),
+      'me',
+    )
+    assert.deepEqual(fixture.attemptsSince(startedAt), [1_000])
   })
 
-  it('is sent by a single try however long that takes', async () => {
-    assert.equal(await bench.clock.until(tryOnce(waitSoon(0), bench.tools)), 'me')
-    assert.equal(bench.attempts.length, 1)
+  it('an attempt that may not be sent yet is sent by a single try however long that takes', async () => {
+    assert.equal(await fixture.clock.until(tryOnce(waitSoon(0), fixture.tools)), 'me')
+    assert.equal(fixture.attempts.length, 1)
   })
 })
 
 describe('a single try that is refused because of a sibling', () => {
   function trying(signal?: AbortSignal): Promise<string | undefined> {
-    const wait = bench.waitOf('me', signal ? { signal } : {})
-    const siblingUntil = bench.clock.now() + 100
+    const wait = fixture.waitOf('me', signal ? { signal } : {})
+    const siblingUntil = fixture.clock.now() + 100
     const run: Attempt<string>['run'] = async (caller) => {
-      if (bench.clock.now() < siblingUntil)
-        return { is: 'refused', heldForMs: 20, retryUntil: bench.clock.now() + 1_000 }
+      if (fixture.clock.now() < siblingUntil)
+        return { is: 'refused', heldForMs: 20, retryUntil: fixture.clock.now() + 1_000 }
       return await wait.attempt.run(caller)
     }
-    return tryOnce({ ...wait, attempt: { ...wait.attempt, run } }, bench.tools)
+    return tryOnce({ ...wait, attempt: { ...wait.attempt, run } }, fixture.tools)
   }
 
-  it('makes another attempt soon', async () => {
-    const startedAt = bench.clock.now()
-    assert.equal(await bench.clock.until(trying()), 'me')
-    assert.equal(bench.clock.now() - startedAt, 100)
+  it('a single try refused by a sibling makes another attempt soon', async () => {
+    const startedAt = fixture.clock.now()
+    assert.equal(await fixture.clock.until(trying()), 'me')
+    assert.equal(fixture.clock.now() - startedAt, 100)
   })
 
-  it('ends at once when it is aborted', async () => {
+  it('a single try refused by a sibling ends at once when it is aborted', async () => {
     const controller = new AbortController()
     const waiting = trying(controller.signal)
     await turn()
     controller.abort('enough')
     await assert.rejects(waiting, (reason) => reason === 'enough')
-    assert.deepEqual(bench.attempts, [])
+    assert.deepEqual(fixture.attempts, [])
   })
 })

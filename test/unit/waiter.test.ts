@@ -45,15 +45,15 @@ async function lengthOf(pause: Promise<void>, limitMs: number): Promise<number |
 }
 
 describe('a pause', () => {
-  it('lasts as long as it was asked to', async () => {
+  it('a pause lasts as long as it was asked to', async () => {
     assert.equal(await lengthOf(newWaiter().pause(100), 1_000), 100)
   })
 
-  it('ends at the deadline of its caller', async () => {
+  it('a pause ends at the deadline of its caller', async () => {
     assert.equal(await lengthOf(newWaiter({ waitTimeMs: 60 }).pause(100), 1_000), 60)
   })
 
-  it('without a limit needs no timer, and ends with a wake-up', async () => {
+  it('a pause without a limit needs no timer, and ends with a wake-up', async () => {
     const waiter = newWaiter()
     const pause = waiter.pause(Number.POSITIVE_INFINITY)
     assert.equal(clock.pending, 0)
@@ -62,7 +62,7 @@ describe('a pause', () => {
     await pause
   })
 
-  it('of no length needs no timer', async () => {
+  it('a pause of no length needs no timer', async () => {
     for (const ms of [0, -5]) {
       const pause = newWaiter().pause(ms)
       assert.equal(clock.pending, 0)
@@ -70,7 +70,7 @@ describe('a pause', () => {
     }
   })
 
-  it('ends at once with a wake-up', async () => {
+  it('a pause ends at once with a wake-up', async () => {
     const waiter = newWaiter()
     const pause = waiter.pause(100)
     waiter.wake()
@@ -78,7 +78,7 @@ describe('a pause', () => {
     await pause
   })
 
-  it('does not begin after a wake-up, unless that was forgotten', async () => {
+  it('a pause does not begin after a wake-up, unless that was forgotten', async () => {
     const waiter = newWaiter()
     waiter.wake()
     assert.equal(await lengthOf(waiter.pause(100), 0), 0)
@@ -86,7 +86,7 @@ describe('a pause', () => {
     assert.equal(await lengthOf(waiter.pause(100), 1_000), 100)
   })
 
-  it('is not shortened by a wake-up that came after the last one was over', async () => {
+  it('a pause is not shortened by a wake-up that came after the last one was over', async () => {
     const waiter = newWaiter()
     await clock.until(waiter.pause(10))
     waiter.wake()
@@ -97,13 +97,13 @@ describe('a pause', () => {
 })
 
 describe('a pause that may not end too soon', () => {
-  it('lasts until then after an earlier wake-up', async () => {
+  it('a pause that may not end too soon lasts until then after an earlier wake-up', async () => {
     const waiter = newWaiter()
     waiter.wake()
     assert.equal(await lengthOf(waiter.pause(100, clock.now() + 20), 1_000), 20)
   })
 
-  it('ends with the first wake-up, but not before', async () => {
+  it('a pause that may not end too soon ends with the first wake-up, but not before', async () => {
     for (const [wokenAfterMs, length] of [
       [5, 20],
       [20, 20],
@@ -115,7 +115,7 @@ describe('a pause that may not end too soon', () => {
     }
   })
 
-  it('needs one more timer for any number of wake-ups', async () => {
+  it('a pause that may not end too soon needs one more timer for any number of wake-ups', async () => {
     const waiter = newWaiter()
     const pause = waiter.pause(100, clock.now() + 20)
     const after = clock.after.bind(clock)
@@ -129,7 +129,7 @@ describe('a pause that may not end too soon', () => {
     assert.equal(await lengthOf(pause, 1_000), 20)
   })
 
-  it('is not prolonged by a wake-up if it ends before that', async () => {
+  it('a pause that may not end too soon is not prolonged by a wake-up if it ends before that', async () => {
     const waiter = newWaiter()
     clock.after(5, () => waiter.wake())
     assert.equal(await lengthOf(waiter.pause(10, clock.now() + 50), 1_000), 10)
@@ -137,14 +137,14 @@ describe('a pause that may not end too soon', () => {
 })
 
 describe('a waiter that was sent away', () => {
-  it('keeps the first reason', async () => {
+  it('a waiter that was sent away keeps the first reason', async () => {
     const waiter = newWaiter()
     waiter.dismiss(new Error('the first'))
     waiter.dismiss(new Error('the second'))
     assert.throws(() => waiter.throwIfDismissed(), { message: 'the first' })
   })
 
-  it('does not pause', async () => {
+  it('a waiter that was sent away does not pause', async () => {
     const waiter = newWaiter()
     waiter.dismiss(new Error('go'))
     const pause = waiter.pause(100)
@@ -152,7 +152,7 @@ describe('a waiter that was sent away', () => {
     await pause
   })
 
-  it('ends its pause at once', async () => {
+  it('a waiter that was sent away ends its pause at once', async () => {
     const waiter = newWaiter()
     const pause = waiter.pause(100)
     waiter.dismiss(new Error('go'))
@@ -165,13 +165,13 @@ describe('a waiter that was sent away', () => {
 describe('what another caller offers', () => {
   const takeOver = (offered: unknown): string | undefined => (offered === 'fits' ? 'taken over' : undefined)
 
-  it('ends the wait, whatever happens later', async () => {
+  it('what another caller offers ends the wait, whatever happens later', async () => {
     const waiter = newWaiter({ takeOver })
     const pause = waiter.pause(100)
     assert.equal(waiter.offer('fits'), true)
     assert.equal(clock.pending, 0)
     await pause
-    assert.deepEqual(waiter.given, { granted: 'taken over' })
+    assert.deepEqual(waiter.taken, { granted: 'taken over' })
     waiter.dismiss(new Error('too late'))
     waiter.throwIfDismissed()
     const next = waiter.pause(100)
@@ -179,7 +179,7 @@ describe('what another caller offers', () => {
     await next
   })
 
-  it('ends the wait even if taking it over has woken the waiter', async () => {
+  it('what another caller offers ends the wait even if taking it over has woken the waiter', async () => {
     const waiter: Waiter<string> = newWaiter({
       takeOver: () => {
         waiter.wake()
@@ -189,32 +189,32 @@ describe('what another caller offers', () => {
     const pause = waiter.pause(100)
     assert.equal(waiter.offer('fits'), true)
     await pause
-    assert.deepEqual(waiter.given, { granted: 'taken over' })
+    assert.deepEqual(waiter.taken, { granted: 'taken over' })
   })
 
-  it('is taken during a pause only, as an attempt may bring a second grant', async () => {
+  it('what another caller offers is taken during a pause only, as an attempt may bring a second grant', async () => {
     const waiter = newWaiter({ takeOver: () => assert.fail('it takes nothing over') })
     assert.equal(waiter.offer('fits'), false)
     await clock.until(waiter.pause(10))
     assert.equal(waiter.offer('fits'), false)
-    assert.equal(waiter.given, undefined)
+    assert.equal(waiter.taken, undefined)
   })
 
-  it('is not taken after the deadline, even if the timer is late', async () => {
+  it('what another caller offers is not taken after the deadline, even if the timer is late', async () => {
     const waiter = newWaiter({ waitTimeMs: 50, takeOver })
     const pause = waiter.pause(100)
     clock.block(50)
     assert.equal(waiter.offer('fits'), false)
     await clock.until(pause)
-    assert.equal(waiter.given, undefined)
+    assert.equal(waiter.taken, undefined)
   })
 
-  it('is left if it does not fit, and the pause goes on', async () => {
+  it('what another caller offers is left if it does not fit, and the pause goes on', async () => {
     for (const waiter of [newWaiter({ takeOver }), newWaiter()]) {
       const pause = waiter.pause(100)
       assert.equal(waiter.offer('does not fit'), false)
       await turn()
-      assert.equal(waiter.given, undefined)
+      assert.equal(waiter.taken, undefined)
       assert.equal(await lengthOf(pause, 1_000), 100)
     }
   })
@@ -236,7 +236,7 @@ function listen(on = wakeups): Subscription {
 }
 
 describe('a channel with several listeners', () => {
-  it('is subscribed to once, until the last of them has left', async () => {
+  it('a channel with several listeners is subscribed to once, until the last of them has left', async () => {
     const received: string[] = []
     const [first, second] = [
       wakeups.listen(CHANNEL, (message) => received.push(`first ${message}`)),
@@ -252,7 +252,7 @@ describe('a channel with several listeners', () => {
     assert.deepEqual([port.count('SUBSCRIBE'), port.count('UNSUBSCRIBE')], [1, 1])
   })
 
-  it('calls another of them first each time', async () => {
+  it('a channel with several listeners calls another of them first each time', async () => {
     const received: string[] = []
     const listeners = ['a', 'b', 'c'].map((name) => wakeups.listen(CHANNEL, () => received.push(name)))
     await turn()
@@ -267,7 +267,7 @@ describe('a channel with several listeners', () => {
     for (const listener of listeners) listener.leave()
   })
 
-  it('is left once by a listener that leaves twice, even if another has come meanwhile', async () => {
+  it('a channel is left once by a listener that leaves twice, even if another has come', async () => {
     const gone = listen()
     await turn()
     gone.leave()
@@ -283,7 +283,7 @@ describe('a channel with several listeners', () => {
 })
 
 describe('the receivers of a message that are one listener', () => {
-  it('are one once Redis has confirmed the subscription', async () => {
+  it('a listener is one receiver of a message once Redis has confirmed the subscription', async () => {
     const listener = listen()
     assert.equal(listener.ownReceivers, 0)
     await turn()
@@ -291,14 +291,14 @@ describe('the receivers of a message that are one listener', () => {
     listener.leave()
   })
 
-  it('are two in a cluster, for both kinds of channels', async () => {
+  it('a listener in a cluster is two receivers, for both kinds of channels', async () => {
     const listener = listen(newWakeups(Object.assign(port, { isCluster: true })))
     await turn()
     assert.equal(listener.ownReceivers, 2)
     listener.leave()
   })
 
-  it('are none while another listener needs the subscription, too', async () => {
+  it('a listener counts no receivers of its own while another one needs the subscription, too', async () => {
     const [first, second] = [listen(), listen()]
     await turn()
     assert.deepEqual([first.ownReceivers, second.ownReceivers], [0, 0])
@@ -309,7 +309,7 @@ describe('the receivers of a message that are one listener', () => {
 })
 
 describe('a subscription', () => {
-  it('that Redis denies is reported, and its listeners are called once more when it works', async () => {
+  it('a subscription that Redis denies is reported, and calls its listeners once when it works', async () => {
     let calls = 0
     port.once('SUBSCRIBE', { errorReply: 'NOPERM No permissions to access a channel' })
     const listener = wakeups.listen(CHANNEL, () => calls++)
@@ -323,7 +323,7 @@ describe('a subscription', () => {
     listener.leave()
   })
 
-  it('that Redis answers with an error that passes is tried again until it works, and never reported as denied', async () => {
+  it('a subscription with an error that passes is tried until it works, and never reported as denied', async () => {
     for (const errorReply of [
       "ERR Can't execute 'info': only (P|S)SUBSCRIBE / PING / QUIT / RESET are allowed in this context",
       'LOADING Redis is loading the dataset in memory',
@@ -345,7 +345,7 @@ describe('a subscription', () => {
     assert.deepEqual(refused, [])
   })
 
-  it('that is refused for the moment after a reconnect is tried again, unless its last listener leaves', async () => {
+  it('a subscription refused after a reconnect is tried again, unless its last listener leaves', async () => {
     const listener = listen()
     await turn()
     const before = port.count('SUBSCRIBE')
@@ -360,7 +360,7 @@ describe('a subscription', () => {
     assert.deepEqual(refused, [])
   })
 
-  it('is reported as denied only if Redis denies it, not when it is lost and is back', async () => {
+  it('a subscription is reported as denied only if Redis denies it, not when it is lost and is back', async () => {
     const listener = listen()
     await turn()
     port.loseSubscriber()

@@ -2,35 +2,35 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { LeaseLostError } from '../../src/index.js'
-import { ClientBench } from '../support/fakes/client-bench.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 
 const RELEASES = ['lock/release', 'lock/release-queued']
 
 describe('withLock()', () => {
-  let bench: ClientBench
+  let fixture: ClientFixture
 
   beforeEach(() => {
-    bench = new ClientBench({ commandTimeoutMs: 1_000 })
+    fixture = new ClientFixture({ commandTimeoutMs: 1_000 })
   })
 
-  afterEach(() => bench.close())
+  afterEach(() => fixture.close())
 
   function loseReleases(): void {
-    bench.port.fault = ({ name }) => (RELEASES.includes(name) ? { lost: 'reply' } : undefined)
+    fixture.port.fault = ({ name }) => (RELEASES.includes(name) ? { lost: 'reply' } : undefined)
   }
 
-  const run = <T>(fn: () => T): Promise<T> => bench.clock.until(bench.lock.withLock(fn) as Promise<T>)
+  const run = <T>(fn: () => T): Promise<T> => fixture.clock.until(fixture.lock.withLock(fn) as Promise<T>)
 
-  it('returns what the function returned although the reply to the release is missing, with a warning', async () => {
+  it("withLock() returns the function's value although the release had no reply, with a warning", async () => {
     loseReleases()
     assert.equal(await run(() => 7), 7)
     assert.deepEqual(
-      bench.warnings.map(({ code }) => code),
+      fixture.warnings.map(({ code }) => code),
       ['LOCK_OUTCOME_UNKNOWN'],
     )
   })
 
-  it('throws what the function threw although the release failed as well, which is a warning', async () => {
+  it('withLock() throws what the function threw although the release failed too, which is a warning', async () => {
     loseReleases()
     await assert.rejects(
       run(() => {
@@ -39,72 +39,75 @@ describe('withLock()', () => {
       /of the function/,
     )
     assert.deepEqual(
-      bench.warnings.map(({ code }) => code),
+      fixture.warnings.map(({ code }) => code),
       ['RELEASE_FAILED'],
     )
-    assert.equal((bench.warnings[0]?.cause as { code?: string } | undefined)?.code, 'LOCK_OUTCOME_UNKNOWN')
+    assert.equal((fixture.warnings[0]?.cause as { code?: string } | undefined)?.code, 'LOCK_OUTCOME_UNKNOWN')
   })
 
-  it('throws the loss after the function succeeded', async () => {
+  it('withLock() throws the loss after the function succeeded', async () => {
     const losing = run(async () => {
-      await bench.pause(500)
-      bench.redis.flush()
+      await fixture.pause(500)
+      fixture.redis.flush()
     })
     await assert.rejects(losing, { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-    assert.equal(bench.lost.length, 1)
-    assert.deepEqual(bench.warnings, [])
+    assert.equal(fixture.lost.length, 1)
+    assert.deepEqual(fixture.warnings, [])
   })
 
-  it('throws what the function threw after a loss, which is reported as such and not as a warning', async () => {
+  it('withLock() throws what the function threw after a loss, which is no warning', async () => {
     const failing = run(() => {
-      bench.redis.flush()
+      fixture.redis.flush()
       throw new Error('of the function')
     })
     await assert.rejects(failing, /of the function/)
-    assert.equal(bench.lost.length, 1)
-    assert.deepEqual(bench.warnings, [])
+    assert.equal(fixture.lost.length, 1)
+    assert.deepEqual(fixture.warnings, [])
   })
 
-  it('says in the loss how long the function ran, and not in a loss of another hold that the function throws', async () => {
-    const losing = bench.lock.withLock({ leaseTimeMs: 1_000 }, () => bench.pause(1_500))
-    await assert.rejects(bench.clock.until(losing), { reason: 'expired', message: /\. The function ran for 1500 ms$/ })
+  it('withLock() says in the loss how long the function ran, not in a loss that the function throws', async () => {
+    const losing = fixture.lock.withLock({ leaseTimeMs: 1_000 }, () => fixture.pause(1_500))
+    await assert.rejects(fixture.clock.until(losing), {
+      reason: 'expired',
+      message: /\. The function ran for 1500 ms$/,
+    })
     const failing = run(async () => {
-      const other = await bench.client.getLock('b').lock()
-      bench.redis.delete('b')
+      const other = await fixture.client.getLock('b').lock()
+      fixture.redis.delete('b')
       await other.isHeld()
       other.assertHeld()
     })
     await assert.rejects(failing, ({ lockName, message }: LeaseLostError) => lockName === 'b' && !/ ran /.test(message))
   })
 
-  it('calls onAcquire before and onRelease after, whatever happens, and warns of what onRelease throws', async () => {
+  it('withLock() calls onAcquire before and onRelease after, and warns of what onRelease throws', async () => {
     const calls: string[] = []
     const options = {
-      onAcquire: () => void calls.push(bench.redis.keys.join()),
+      onAcquire: () => void calls.push(fixture.redis.keys.join()),
       onRelease: () => {
-        calls.push(bench.redis.keys.join() || 'free')
+        calls.push(fixture.redis.keys.join() || 'free')
         throw new Error('of onRelease')
       },
     }
-    assert.equal(await bench.lock.withLock(options, () => calls.push('run')), 2)
+    assert.equal(await fixture.lock.withLock(options, () => calls.push('run')), 2)
     await assert.rejects(
-      bench.lock.withLock(options, () => Promise.reject(new Error('of the function'))),
+      fixture.lock.withLock(options, () => Promise.reject(new Error('of the function'))),
       /of the function/,
     )
     assert.deepEqual(calls, ['a', 'run', 'free', 'a', 'free'])
     assert.deepEqual(
-      bench.warnings.map(({ message }) => message),
+      fixture.warnings.map(({ message }) => message),
       ['of onRelease', 'of onRelease'],
     )
     const refusing = { ...options, onAcquire: () => assert.fail('of onAcquire') }
     await assert.rejects(
-      bench.lock.withLock(refusing, () => calls.push('run')),
+      fixture.lock.withLock(refusing, () => calls.push('run')),
       /of onAcquire/,
     )
     assert.deepEqual(calls.slice(5), ['free'])
   })
 
-  it('frees the lock if the function returns what would be read only afterwards', async () => {
+  it('withLock() frees the lock if the function returns what would be read only afterwards', async () => {
     function* numbers(): Generator<number> {
       yield 1
     }
@@ -116,7 +119,7 @@ describe('withLock()', () => {
         run(() => unread()),
         { code: 'LOCK_CONFIG', path: 'fn', lockName: 'a' },
       )
-      assert.deepEqual(bench.redis.keys, [])
+      assert.deepEqual(fixture.redis.keys, [])
     }
     assert.deepEqual(await run(() => [1]), [1])
     assert.equal(await run(() => null), null)
@@ -124,32 +127,32 @@ describe('withLock()', () => {
 })
 
 describe('tryWithLock()', () => {
-  it('tells whether the function ran, and what it returned', async () => {
-    const bench = new ClientBench({})
-    assert.deepEqual(await bench.lock.tryWithLock(() => 7), { ran: true, value: 7 })
-    const hold = await bench.other.getLock('a').lock()
-    assert.deepEqual(await bench.lock.tryWithLock(() => assert.fail('must not run')), { ran: false })
+  it('tryWithLock() tells whether the function ran, and what it returned', async () => {
+    const fixture = new ClientFixture({})
+    assert.deepEqual(await fixture.lock.tryWithLock(() => 7), { ran: true, value: 7 })
+    const hold = await fixture.other.getLock('a').lock()
+    assert.deepEqual(await fixture.lock.tryWithLock(() => assert.fail('must not run')), { ran: false })
     await hold.unlock()
-    await bench.close()
+    await fixture.close()
   })
 })
 
 describe('a count-down latch', () => {
-  it('opens once, wakes who waits, and causes no warning', async () => {
-    const bench = new ClientBench({})
-    const latch = bench.client.getCountDownLatch('latch')
+  it('a count-down latch opens once, wakes who waits, and causes no warning', async () => {
+    const fixture = new ClientFixture({})
+    const latch = fixture.client.getCountDownLatch('latch')
     assert.equal(await latch.trySetCount(2), true)
     assert.equal(await latch.trySetCount(3), false)
-    const waiting = bench.other.getCountDownLatch('latch').await()
-    assert.equal(await bench.clock.until(latch.await({ waitTimeMs: 100 })), false)
+    const waiting = fixture.other.getCountDownLatch('latch').await()
+    assert.equal(await fixture.clock.until(latch.await({ waitTimeMs: 100 })), false)
     await latch.countDown()
     assert.equal(await latch.getCount(), 1)
     await latch.countDown()
-    assert.equal(await bench.clock.until(waiting), true)
+    assert.equal(await fixture.clock.until(waiting), true)
     await latch.countDown()
     assert.equal(await latch.getCount(), 0)
-    assert.deepEqual(bench.warnings, [])
-    await bench.clock.advance(1_000)
-    await bench.close()
+    assert.deepEqual(fixture.warnings, [])
+    await fixture.clock.advance(1_000)
+    await fixture.close()
   })
 })

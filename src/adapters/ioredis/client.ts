@@ -1,4 +1,4 @@
-// What Holdfast uses of any ioredis client, declared by structure.
+// Structural types of ioredis clients.
 import { listenTogether } from '../../util/shared-listener.js'
 
 /** The options by which ioredis signs in. */
@@ -10,7 +10,7 @@ interface Credentials {
 }
 
 /**
- * What Holdfast uses of an ioredis client (5.4 or later). Declared by structure, so that our types do not need ioredis.
+ * The part of an ioredis client (5.4 or later) that Holdfast uses. A structural type: our types do not need ioredis.
  */
 export interface IoredisLike {
   readonly status: string
@@ -47,7 +47,7 @@ export interface IoredisLike {
  */
 export const DISCONNECT_TIMEOUT_MS = 500
 
-/** How long a Sentinel may be silent before ioredis asks the next one, ms; without a limit for ever. */
+/** How long a Sentinel may be silent before ioredis asks the next one, ms; without a limit forever. */
 const SENTINEL_TIMEOUT_MS = 1_000
 
 /**
@@ -97,7 +97,7 @@ function ownCluster(client: Cluster, nodes: readonly object[]): IoredisLike {
     clusterRetryStrategy: DUPLICATE_OPTIONS.retryStrategy,
     redisOptions: { ...redisOptions, commandTimeout: undefined, socketTimeout: undefined },
   })
-  // Those for the listeners and for the refresh of the slots are duplicates of nodes.
+  // The connections for the listeners and for the refresh of the slots are duplicates of nodes.
   own.on('+node', (node: IoredisLike) => {
     const { username, password } = node.options
     shareCredentials(node, () => {

@@ -10,7 +10,7 @@ import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
 
-/** What Holdfast additionally uses of an ioredis Cluster. */
+/** The additional part of an ioredis Cluster. */
 export interface IoredisClusterLike extends IoredisLike {
   /** The addresses of the servers of each slot, the master first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
@@ -86,7 +86,7 @@ export class IoredisClusterPort implements RedisPort {
 
   async send(command: readonly string[]): Promise<unknown> {
     const [name, ...args] = command as [string, ...string[]]
-    return await this.#cluster.call(name, ...args)
+    return await this.#cluster.call(name === 'EVALSHA' ? 'evalsha' : name, ...args)
   }
 
   async masters(): Promise<readonly string[]> {

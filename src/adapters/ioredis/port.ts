@@ -49,7 +49,7 @@ export function ownedIoredis(client: IoredisLike, options: OwnedOptions = {}): R
   return portOf(client, options)
 }
 
-/** What is known about the deployment of a client that we opened. */
+/** Facts about the deployment of a client that we opened. */
 export interface OwnedOptions {
   /** As `pingConnectionInterval` of a configuration. */
   readonly pingIntervalMs?: number | undefined
@@ -151,7 +151,7 @@ class IoredisPort implements RedisPort {
   readonly #channels = new Map<string, (message: string) => void>()
   readonly #onReady = (): void => {
     if (this.#wasReady) {
-      this.#replicas.forget()
+      this.#replicas.reset()
       this.#events?.reconnected()
     }
     this.#wasReady = true
@@ -191,8 +191,9 @@ class IoredisPort implements RedisPort {
   }
 
   send(command: readonly string[]): Promise<unknown> {
+    // ioredis looks the name up in lower case, and converts it more than once.
     const [name, ...args] = command as [string, ...string[]]
-    return this.#client.call(name, ...args)
+    return this.#client.call(name === 'EVALSHA' ? 'evalsha' : name, ...args)
   }
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
@@ -250,7 +251,7 @@ class IoredisPort implements RedisPort {
     this.#client.off('ready', this.#onReady)
     this.#connectionError.close()
     this.#subscriber?.disconnect()
-    this.#onSubscriberReady?.() // whoever waits for it gets the error
+    this.#onSubscriberReady?.() // waiters for it get the error
     this.#sentinels?.close()
     this.#disconnect()
   }

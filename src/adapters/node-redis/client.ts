@@ -1,7 +1,7 @@
-// What Holdfast uses of any node-redis client, declared by structure.
+// Structural types of node-redis clients.
 import { queueMicrotask } from '../../util/real-time.js'
 
-/** What Holdfast uses of any node-redis client. Declared by structure, so that our types do not need node-redis. */
+/** The part of any node-redis client that Holdfast uses. A structural type: our types do not need node-redis. */
 export interface NodeRedisBase {
   readonly isOpen: boolean
   connect(): Promise<unknown>
@@ -16,7 +16,7 @@ export interface NodeRedisBase {
   off(event: string, listener: (...args: any[]) => void): unknown
 }
 
-/** What it uses of a node-redis client for one server (4.7 or later). */
+/** The same of a client for one server (4.7 or later). */
 export interface NodeRedisLike extends NodeRedisBase {
   readonly options?: object | undefined
   sendCommand(args: string[]): Promise<unknown>

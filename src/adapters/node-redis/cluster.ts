@@ -7,7 +7,7 @@ import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
-/** What Holdfast uses of a node-redis cluster (6 or later). */
+/** The part of a node-redis cluster (6 or later) that Holdfast uses. */
 export interface NodeRedisClusterLike extends NodeRedisBase {
   readonly slots: readonly ({ readonly master: Master } | undefined)[]
   readonly masters: readonly Master[]

@@ -67,11 +67,11 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
     const sentinels = port instanceof NodeRedisSentinelPort ? await port.respondingSentinels() : undefined
     signal.throwIfAborted()
     const next = open(server, sentinels)
-    const giveUp = (): void => {
+    const abort = (): void => {
       opened.delete(next) // in a long outage there are thousands
       void next.end()
     }
-    signal.addEventListener('abort', giveUp, { once: true })
+    signal.addEventListener('abort', abort, { once: true })
     await next.ready()
     return next.port
   }
@@ -85,7 +85,7 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   })
 }
 
-/** Of a client or sentinel, and of a cluster, when it is closed. */
+/** The events of a client or sentinel, and of a cluster, when it is closed. */
 const ENDS = ['end', 'disconnect']
 
 function isSeveral(client: AnyNodeRedis): client is NodeRedisClusterLike | NodeRedisSentinelLike {
@@ -246,7 +246,7 @@ class NodeRedisPort implements RedisPort {
   listen(events: PortEvents): void {
     this.#events = events
     this.#connection.onReopened = () => {
-      this.#replicas.forget()
+      this.#replicas.reset()
       events.reconnected()
     }
   }

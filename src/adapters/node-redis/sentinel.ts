@@ -6,7 +6,7 @@ import { type MasterStatus, Replicas } from '../replicas.js'
 import { type SentinelAddress, type SentinelConnection, SentinelMasterStatus } from '../sentinel-master-status.js'
 import { ChannelQueue, endingOf, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
-/** What Holdfast uses of a node-redis sentinel (6 or later). It has its own subscriber connection. */
+/** The part of a node-redis sentinel (6 or later) that Holdfast uses. It has its own subscriber connection. */
 export interface NodeRedisSentinelLike extends NodeRedisBase {
   sendCommand(isReadonly: boolean, args: string[]): Promise<unknown>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
@@ -37,7 +37,7 @@ export class NodeRedisSentinelPort implements RedisPort {
   readonly #onChange = ({ type }: { readonly type?: string }): void => {
     // Changes of replicas and Sentinels do not matter here.
     if (!type?.startsWith('MASTER')) return
-    this.#replicas.forget()
+    this.#replicas.reset()
     this.#events?.reconnected()
     this.#subscriberLost()
   }

@@ -1,4 +1,4 @@
-/** What Holdfast uses of a GlideClient or GlideClusterClient (2.5 or later). */
+/** The part of a GlideClient or GlideClusterClient (2.5 or later) that Holdfast uses. */
 export interface GlideLike {
   customCommand(args: string[], options?: { decoder?: 1; route?: Route }): Promise<unknown>
   subscribeLazy(channels: string[]): Promise<unknown>
@@ -20,7 +20,7 @@ export type Route =
   | KeyRoute
   | { readonly type: 'routeByAddress'; readonly host: string; readonly port: number }
 
-/** What carries commands. */
+/** The methods that send commands. */
 export type Commands = Pick<GlideLike, 'customCommand' | 'exec' | 'ssubscribeLazy'>
 
 /**

@@ -96,7 +96,7 @@ class Interruption {
 
   constructor() {
     for (const name of this.#signals) process.once(name, this.#interrupt)
-    // These stay: whatever is printed during the exit fails, too.
+    // These stay: prints during the exit also fail.
     for (const stream of [process.stdout, process.stderr]) stream.on('error', () => this.#interrupt('SIGPIPE'))
   }
 

@@ -5,7 +5,7 @@ import { ReplyError } from '../../testing/keyspace.js'
 import { MemoryRedis } from '../../testing/memory-redis.js'
 import { SystemClock } from '../../util/clock.js'
 
-/** What ioredis asks about before it is ready. */
+/** The part of INFO that ioredis checks before it is ready. */
 const INFO = 'redis_version:7.2.0\r\nredis_mode:standalone\r\nrole:master\r\nloading:0\r\n'
 
 /** A Redis in memory, on a free local port, in this process: enough for the demo, and not a real Redis. */
@@ -46,7 +46,7 @@ class Connection {
   readonly #socket: Socket
   readonly #redis: MemoryRedis
   readonly #channels = new Set<string>()
-  /** What is not a whole command yet; each character is a byte. */
+  /** Input that is not a whole command yet; each character is a byte. */
   #unread = ''
 
   constructor(socket: Socket, redis: MemoryRedis) {

@@ -9,7 +9,7 @@ import { connect } from '../../connect.js'
 import { sleep } from '../../util/sleep.js'
 import { Stock } from './flash-sale-stock.js'
 
-/** What a worker needs before the sale. It is sent as a message because the URL may contain a password. */
+/** The data that a worker needs before the sale. It is sent as a message because the URL may contain a password. */
 export interface Shop {
   redisUrl: string
   keyPrefix: string

@@ -12,11 +12,11 @@ export interface DoctorOptions {
   acl: boolean
   /** Whether an address was given; otherwise `target` is the default. */
   isTargetGiven: boolean
-  /** What the Redis user in the rule is for. */
+  /** The purpose of the Redis user in the rule. */
   role: Role
   /** Its name. */
   user: string
-  /** Of lock names, in the rule and for trial locks. */
+  /** The prefix of lock names, in the rule and for trial locks. */
   prefix: string
 }
 

@@ -1,8 +1,9 @@
 // `holdfast deadlocks`.
 import type { Cycle, Deadlocks } from '../../fleet/deadlocks.js'
 import { durationOf } from '../../util/duration-text.js'
+import { word } from '../../util/visible.js'
 import { counted, type Terminal } from '../terminal.js'
-import { clockTime, nameOf, STATUSES, unlockCommand, word } from './describe.js'
+import { clockTime, nameOf, STATUSES, unlockCommand } from './describe.js'
 import { repeat } from './repeat.js'
 import type { Session } from './view.js'
 
@@ -29,7 +30,7 @@ export async function deadlocks(session: Session): Promise<number> {
   return 0
 }
 
-/** What makes it the same deadlock as a moment ago. */
+/** The identity of each deadlock, to recognize it in the next sample. */
 function membersOf({ cycles, suspected }: Deadlocks): string[][] {
   return [...cycles, ...suspected].map(({ locks, owners }) =>
     locks.map((lock, index) => `${lock} ${owners[index]?.holder}`).sort(),
@@ -38,18 +39,20 @@ function membersOf({ cycles, suspected }: Deadlocks): string[][] {
 
 function linesOf({ cycles, suspected }: Deadlocks, terminal: Terminal): string[] {
   const all = [
-    ...cycles.flatMap((cycle) => cycleLines('Deadlock', cycle, terminal)),
-    ...suspected.flatMap((cycle) => cycleLines('Possible deadlock', cycle, terminal)),
+    ...cycles.flatMap((cycle) => cycleLines(cycle, terminal)),
+    ...suspected.flatMap((cycle) => cycleLines(cycle, terminal, true)),
   ]
   if (all.length === 0) return ['no deadlock']
   const advice = 'Take these locks in the same order everywhere, or together with getMultiLock.'
   return cycles.length > 0 ? [...all, advice] : all
 }
 
-function cycleLines(title: string, { locks, owners, endsInMs }: Cycle, terminal: Terminal): string[] {
+/** @param isPossible  somebody seems to wait, and nobody says for what */
+function cycleLines({ locks, owners, endsInMs }: Cycle, terminal: Terminal, isPossible = false): string[] {
   const end = endsInMs === null ? 'it does not end by itself' : `ends in ${durationOf(endsInMs)}, when a wait gives up`
+  const [title, waits] = isPossible ? ['Possible deadlock', 'may wait for'] : ['Deadlock', 'waits for']
   return [
-    terminal.paint('bold', `${title} of ${counted(locks.length, 'hold')}: ${end}`),
+    terminal.paint('bold', `${title} of ${counted(locks.length, 'hold')}: ${isPossible ? 'if it is one, ' : ''}${end}`),
     ...owners.flatMap((owner, index) => {
       const lock = locks[index] ?? ''
       const next = locks[(index + 1) % locks.length] ?? ''
@@ -57,7 +60,7 @@ function cycleLines(title: string, { locks, owners, endsInMs }: Cycle, terminal:
       const held = owner.heldMs === undefined ? '' : ` for ${durationOf(owner.heldMs)}`
       const purpose = owner.label === undefined ? '' : ` (${word(owner.label)})`
       return [
-        `  ${word(lock)} is held${held} by ${nameOf(owner)} ${terminal.paint(style, sign)}${purpose}, waits for ${word(next)}`,
+        `  ${word(lock)} is held${held} by ${nameOf(owner)} ${terminal.paint(style, sign)}${purpose}, ${waits} ${word(next)}`,
         ...(owner.stack ? owner.stack.split('\n').map((line) => `      ${word(line.trim())}`) : []),
         `      ${unlockCommand(lock, owner)}`,
       ]

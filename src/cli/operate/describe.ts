@@ -6,7 +6,8 @@ import {
   type LockInfo,
   type WaiterInfo,
 } from '../../fleet/lock-info.js'
-import { visible } from '../../util/visible.js'
+import { forShell } from '../../util/quoting.js'
+import { word } from '../../util/visible.js'
 import { isMarked } from '../../wire/holder.js'
 import type { Style } from '../terminal.js'
 
@@ -28,14 +29,6 @@ export const STATUSES = {
     meaning: 'unlisted: it does not describe itself, and cannot be notified',
   },
 } as const satisfies Record<HolderStatus, { sign: string; style: Style; meaning: string }>
-
-/** Names and labels as one line, without anything that a terminal would execute or that looks like another line. */
-export function word(text: string): string {
-  return visible(text).replace(
-    /[\t\n\u2028\u2029]/g,
-    (space) => `\\u${space.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
 
 /** `03:12:44`, local, with the date if it was another day. */
 export function timeOf(at: number, now: number): string {
@@ -87,12 +80,5 @@ export function ageOf({ holders }: LockInfo): number | undefined {
 /** A command that breaks the lock, to paste into a shell. */
 export function unlockCommand(lock: string, { holder, status }: HolderInfo): string {
   const anyway = status === 'responding' ? '' : ' --anyway'
-  return `holdfast unlock ${quoted(lock)}${anyway} --holder ${quoted(holder)}`
-}
-
-/** One word for a shell; `$'…'` can have control characters as escapes, which are not executed when it is shown. */
-function quoted(text: string): string {
-  if (/^[\w:.@/+][\w:.@/+-]*$/.test(text)) return text
-  const plain = text.replace(/['\\]/g, '\\$&')
-  return word(text) === text && !text.includes("'") ? `'${text}'` : `$'${word(plain)}'`
+  return `holdfast unlock ${forShell(lock)}${anyway} --holder ${forShell(holder)}`
 }

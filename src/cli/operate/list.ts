@@ -1,33 +1,35 @@
 // A table of locks, for `holdfast ls` and `holdfast top`.
 import { countWaiters, type HolderStatus, type LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
+import { word } from '../../util/visible.js'
 import { clientIdOf } from '../../wire/holder.js'
+import { cellsOf, fill } from '../cells.js'
 import { counted, type Terminal } from '../terminal.js'
-import { ageOf, nameOf, STATUSES, waitingCount, word } from './describe.js'
+import { ageOf, nameOf, STATUSES, waitingCount } from './describe.js'
 import type { FleetOptions, Sort } from './options.js'
 import { type Cell, type Column, tableOf } from './table.js'
 
 const COLUMNS: Column[] = [
   { title: 'LOCK', isFlexible: true },
-  { title: 'KIND' },
+  { title: 'KIND', spare: 3 },
   { title: 'HELD', isRight: true },
   { title: 'BY', isFlexible: true },
-  { title: '' },
-  { title: 'LEASE', isRight: true },
+  { title: 'IS' },
+  { title: 'LEASE', isRight: true, spare: 1 },
   { title: 'WAITING', isRight: true },
-  { title: 'FOR', isFlexible: true },
+  { title: 'FOR', isFlexible: true, spare: 2 },
 ]
 
 /**
  * A table of locks.
  * @param seenSince  what to show of a lock whose age nobody says
- * @param width      columns are cut to fit; default that of a terminal that can be redrawn
+ * @param width      that it has to fit; default that of a terminal
  */
 export function tableOfLocks(
   locks: readonly LockInfo[],
   terminal: Terminal,
   seenSince: (lock: LockInfo) => string = () => '?',
-  width = terminal.isLive ? terminal.columns : undefined,
+  width = terminal.width,
 ): string[] {
   const rows = locks.map((lock): Cell[] => {
     const [oldest, ...others] = lock.holders
@@ -48,7 +50,7 @@ export function tableOfLocks(
   return tableOf(COLUMNS, rows, terminal, width)
 }
 
-/** Those of unknown age stay: what an operator looks for may be one of them. */
+/** Locks of unknown age stay: the operator may be looking for one of them. */
 export function isListed(lock: LockInfo, { contended, olderThanMs }: FleetOptions): boolean {
   const age = ageOf(lock)
   if (contended && countWaiters(lock) === 0) return false
@@ -56,7 +58,7 @@ export function isListed(lock: LockInfo, { contended, olderThanMs }: FleetOption
 }
 
 export function sorted(locks: readonly LockInfo[], sort: Sort): LockInfo[] {
-  const oldestFirst = (a: LockInfo, b: LockInfo): number => (ageOf(b) ?? -1) - (ageOf(a) ?? -1)
+  const oldestFirst = (a: LockInfo, b: LockInfo): number => suspicion(b) - suspicion(a)
   const byName = (a: LockInfo, b: LockInfo): number => (a.name < b.name ? -1 : 1)
   const order = {
     name: byName,
@@ -64,6 +66,14 @@ export function sorted(locks: readonly LockInfo[], sort: Sort): LockInfo[] {
     waiters: (a: LockInfo, b: LockInfo) => countWaiters(b) - countWaiters(a) || oldestFirst(a, b) || byName(a, b),
   }
   return [...locks].sort(order[sort])
+}
+
+/** What nobody renews is held for ever; of what has an unknown age nobody says that it is recent. */
+function suspicion(lock: LockInfo): number {
+  const { holders, kind, remainingLeaseMs } = lock
+  if (holders.length === 0) return -1
+  const age = ageOf(lock) ?? Number.MAX_VALUE
+  return remainingLeaseMs === Number.POSITIVE_INFINITY && !kind.includes('semaphore') ? Number.POSITIVE_INFINITY : age
 }
 
 export interface Summary {
@@ -86,11 +96,16 @@ export function summaryOf(locks: readonly LockInfo[]): Summary {
   return { locks: locks.length, incomplete: locks.filter(({ isComplete }) => !isComplete).length, clients }
 }
 
-/** `3 locks · clients: ● 2 responding  ○ 0 silent  ✗ 1 disconnected  ? 1 unlisted` */
-export function summaryLine({ locks, incomplete, clients }: Summary, terminal: Terminal): string {
-  const parts = Object.entries(STATUSES).map(
-    ([status, { sign, style }]) => `${terminal.paint(style, sign)} ${clients[status as HolderStatus]} ${status}`,
-  )
+/** `3 locks · clients: ● 2 responding  ○ 0 silent  ✗ 1 disconnected  ? 1 unlisted`, on as many lines as that needs. */
+export function summaryLines({ locks, incomplete, clients }: Summary, terminal: Terminal, time = ''): string[] {
   const doubt = incomplete > 0 ? ` · ${incomplete} incomplete` : ''
-  return `${counted(locks, 'lock')}${doubt} · clients: ${parts.join('  ')}`
+  const counts = Object.entries(STATUSES).map(
+    ([status, { sign }]) => `${sign} ${clients[status as HolderStatus]} ${status}`,
+  )
+  const [subject, first] = [`${time}${counted(locks, 'lock')}${doubt}`, `clients: ${counts.shift()}`]
+  const isShort = cellsOf(`${subject} · ${first}`) <= terminal.width
+  const parts = [...(isShort ? [`${subject} · ${first}`] : [subject, first]), ...counts]
+  const painted = (line: string, { sign, style }: (typeof STATUSES)[HolderStatus]): string =>
+    line.replace(`${sign} `, `${terminal.paint(style, sign)} `)
+  return fill(parts, terminal.width).map((line) => Object.values(STATUSES).reduce(painted, line))
 }

@@ -1,6 +1,6 @@
 // `holdfast ls`.
 import type { LockInfo } from '../../fleet/lock-info.js'
-import { isListed, sorted, summaryLine, summaryOf, tableOfLocks } from './list.js'
+import { isListed, sorted, summaryLines, summaryOf, tableOfLocks } from './list.js'
 import type { Session } from './view.js'
 
 /** `holdfast ls`: the locks that are held or waited for. @returns the exit code */
@@ -17,7 +17,7 @@ export async function ls({ fleet, options, terminal }: Session): Promise<number>
     terminal.printJson({ summary })
   } else {
     if (locks.length > 0) terminal.print(...tableOfLocks(inOrder, terminal))
-    terminal.print(summaryLine(summary, terminal))
+    terminal.print(...summaryLines(summary, terminal))
   }
   return 0
 }

@@ -36,7 +36,7 @@ export interface FleetOptions {
   trace: boolean
   /** How long to trace, at most. */
   traceMs: number
-  /** Between two looks, for what repeats itself. Undefined: the default of the command. */
+  /** Time between two refreshes of a command that repeats itself. Undefined: the default of the command. */
   intervalMs: number | undefined
   once: boolean
   watch: boolean

@@ -5,11 +5,11 @@ import type { Session } from './view.js'
 /** Default, ms. */
 const INTERVAL_MS = 1_000
 
-/** Looks again and again until a signal arrives. */
-export async function repeat({ options, signal }: Session, look: () => Promise<void>): Promise<void> {
+/** Refreshes until a signal arrives. */
+export async function repeat({ options, signal }: Session, refresh: () => Promise<void>): Promise<void> {
   while (!signal.aborted) {
     const startedAt = performance.now()
-    await look()
+    await refresh()
     const restMs = (options.intervalMs ?? INTERVAL_MS) - (performance.now() - startedAt)
     await sleep(Math.max(0, restMs), undefined, { signal }).catch(() => {})
   }

@@ -2,39 +2,41 @@
 import type { LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { clockTime } from './describe.js'
-import { sorted, summaryLine, summaryOf, tableOfLocks } from './list.js'
+import { sorted, summaryLines, summaryOf, tableOfLocks } from './list.js'
 import { repeat } from './repeat.js'
 import type { FleetView, Session } from './view.js'
 
 /** How often all locks are listed, ms; in between only those with waiters, and those that are shown. */
 const LIST_EVERY_MS = 30_000
-/** How many locks are looked at again in between. */
+/** Maximum number of locks that are inspected again in between. */
 const MAX_INSPECTED = 40
 
-/** `holdfast top`: the contended and the oldest locks, again and again. @returns the exit code */
+/** `holdfast top`: the contended and the oldest locks, refreshed until a signal arrives. @returns the exit code */
 export async function top(session: Session): Promise<number> {
   const { options, terminal, now } = session
   const sample = new Sample(session)
   let height = 0
-  const look = async (): Promise<void> => {
+  const refresh = async (): Promise<void> => {
     const locks = await sample.next()
     if (options.json) return terminal.printJson({ at: new Date(now()).toISOString(), locks })
-    const most = terminal.isLive ? terminal.liveRows - 2 : locks.length
-    const lines = [
-      `${clockTime(now())}  ${summaryLine(summaryOf(locks), terminal)}`,
+    const isRedrawn = terminal.isTerminal && !options.once
+    const most = isRedrawn ? terminal.liveRows : locks.length
+    const all = [
+      ...summaryLines(summaryOf(locks), terminal, `${clockTime(now())}  `),
       ...tableOfLocks(locks.slice(0, most), terminal, (lock) => sample.seenSince(lock)),
     ]
-    if (!terminal.isLive || options.once) return terminal.print(...lines, ...(options.once ? [] : ['']))
+    if (!isRedrawn) return terminal.print(...all, ...(options.once ? [] : ['']))
+    const lines = all.slice(0, terminal.liveRows)
     height = Math.max(height, lines.length)
     terminal.redraw([...lines, ...Array<string>(height - lines.length).fill('')])
   }
-  if (options.once) await look()
-  else await repeat(session, look)
+  if (options.once) await refresh()
+  else await repeat(session, refresh)
   terminal.keep()
   return 0
 }
 
-/** What is known of the locks, kept up to date at little cost. */
+/** The known locks, kept up to date at little cost. */
 class Sample {
   readonly #fleet: FleetView
   readonly #session: Session

@@ -27,7 +27,7 @@ export async function traceHolders(
       'slows a busy Redis meanwhile. It looks only for the renewals of this lock',
   )
   const reader = new RenewalReader(subject, holders, redis.options.db ?? 0)
-  // Of this connection nothing is needed but its socket: ioredis puts what it cannot parse into its errors.
+  // Only the socket of this connection is needed: ioredis puts what it cannot parse into its errors.
   const connection = redis.duplicate({ lazyConnect: true, retryStrategy: () => null })
   connection.on('error', () => {})
   try {
@@ -39,18 +39,18 @@ export async function traceHolders(
   return reader.addresses
 }
 
-/** Who sent a command. */
+/** The sender of a command. */
 interface Caller {
   readonly address: string
-  /** Of those that are looked for, the ones that it names. */
+  /** The wanted holders that the command names. */
   readonly holders: readonly string[]
 }
 
 type Socket = Pick<NodeJS.ReadWriteStream, 'on' | 'removeAllListeners' | 'write'>
 
 /**
- * Reads the output of MONITOR: a line for each command, and after that of a script one for each command in it. What it does
- * not look for it forgets at once.
+ * Reads the output of MONITOR: a line for each command, and after that of a script one for each command in it. It drops
+ * everything else at once.
  */
 export class RenewalReader {
   /** By holder. */
@@ -59,7 +59,7 @@ export class RenewalReader {
   readonly #holders: ReadonlyMap<string, string>
   readonly #database: number
   #rest = ''
-  /** Of the last command, if it names the lock and holders. */
+  /** The sender of the last command, if that names the lock and holders. */
   #caller: Caller | undefined
   #onReply: (refusal?: string) => void = () => {}
   #onAll: () => void = () => {}

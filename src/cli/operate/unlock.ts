@@ -3,9 +3,11 @@ import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
 import { reactionTimeout } from '../../locks/breaking/interrupt.js'
 import { durationOf } from '../../util/duration-text.js'
 import { userAtHost } from '../../util/user-at-host.js'
+import { word } from '../../util/visible.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { say } from '../stderr.js'
-import { clockTime, nameOf, STATUSES, word } from './describe.js'
+import { counted } from '../terminal.js'
+import { clockTime, nameOf, STATUSES } from './describe.js'
 import type { FleetOptions } from './options.js'
 import type { Session } from './view.js'
 
@@ -20,7 +22,7 @@ export async function unlock(session: Session): Promise<number> {
     print(`${word(name)} is not held by ${word(holder)}: ${whoHolds(lock)}`)
     return 1
   }
-  if (!options.yes) await confirm(session, found, print)
+  if (!options.yes) await confirm(session, found, lock.holders.length - 1, print)
   const by = userAtHost()
   const startedAt = now()
   const { outcome } = await fleet.forceUnlock(name, { holder, graceMs, by, reason, anyway, quarantineMs })
@@ -48,11 +50,16 @@ function whoHolds({ holders }: LockInfo): string {
 }
 
 /** @throws {Failure} nobody is there to confirm it, or something else was typed than the lock's name */
-async function confirm({ options, ask }: Session, holder: HolderInfo, print: (text: string) => void): Promise<void> {
+async function confirm(
+  { options, ask }: Session,
+  holder: HolderInfo,
+  others: number,
+  print: (text: string) => void,
+): Promise<void> {
   const { subject: name } = options
   if (!ask) throw new Failure(EXIT.refused, 'not confirmed: without a terminal it needs --yes')
   print(`${word(name)} is held by ${nameOf(holder)} ${STATUSES[holder.status].sign}${forHowLong(holder)}`)
-  print(consequence(holder, options))
+  print(consequence(holder, others, options))
   const typed = (await ask(`Type the lock's name to break it: `)).trim()
   if (typed !== name.trim() && typed !== word(name).trim()) {
     throw new Failure(EXIT.refused, 'not confirmed, nothing has changed')
@@ -63,22 +70,26 @@ function forHowLong({ heldMs, label }: HolderInfo): string {
   return `${heldMs === undefined ? '' : `, for ${durationOf(heldMs)}`}${label === undefined ? '' : ` (${word(label)})`}`
 }
 
-function consequence({ status }: HolderInfo, { graceMs, anyway, quarantineMs }: FleetOptions): string {
+/** @param others  who hold it as well: they keep it */
+function consequence({ status }: HolderInfo, others: number, { graceMs, anyway, quarantineMs }: FleetOptions): string {
+  const keep = counted(others, 'other holder keeps', 'other holders keep')
   if (status === 'responding') {
-    return (
-      'It is responding, and will be interrupted. The next waiter gets the lock once its work has stopped, ' +
-      `after ${durationOf(graceMs)} at the latest.`
-    )
+    const then = others > 0 ? `It loses the lock, which ${keep},` : 'The next waiter gets the lock'
+    return `It is responding, and will be interrupted. ${then} once its work has stopped, after ${durationOf(graceMs)} at the latest.`
   }
   const problem = status === 'unlisted' ? 'It cannot be notified' : 'It is not responding'
-  const patience = durationOf(reactionTimeout(graceMs))
-  if (!anyway) return `${problem}. Unless it reacts within ${patience}, nothing changes; --anyway would free the lock.`
-  const freed =
+  const timeout = durationOf(reactionTimeout(graceMs))
+  const freed = others > 0 ? `taken from it, and ${keep} it` : 'freed for the next waiter'
+  if (!anyway) {
+    const effect = others > 0 ? 'take the lock from it' : 'free the lock'
+    return `${problem}. Unless it reacts within ${timeout}, nothing changes; --anyway would ${effect}.`
+  }
+  const ending =
     quarantineMs > 0
-      ? `taken from it, and ${durationOf(quarantineMs)} later freed for the next waiter, even if this holder has not noticed.`
-      : 'freed for the next waiter, even if this holder is still working.'
+      ? `taken from it, and ${durationOf(quarantineMs)} later ${others > 0 ? 'released' : 'freed for the next waiter'}, even if this holder has not noticed.`
+      : `${freed}, even if this holder is still working.`
   return (
-    `${problem}: after ${patience} the lock is ${freed}\n` +
+    `${problem}: after ${timeout} the lock is ${ending}\n` +
     'Only data that is guarded by a fencing token rejects its later writes.'
   )
 }

@@ -1,11 +1,11 @@
-// What the commands for operators share: their client, terminal and options.
+// The session that the commands for operators share: client, terminal and options.
 import type { Deadlocks } from '../../fleet/deadlocks.js'
 import type { LockListening } from '../../fleet/lock-channels.js'
 import type { LockInfo } from '../../fleet/lock-info.js'
 import type { Terminal } from '../terminal.js'
 import type { FleetOptions } from './options.js'
 
-/** What the commands use of `client.fleet`. */
+/** The part of `client.fleet` that the commands use. */
 export interface FleetView {
   inspect(name: string, options: { timeoutMs: number }): Promise<LockInfo>
   subscribeToLock(name: string, onHint: () => void): LockListening
@@ -23,7 +23,7 @@ export interface ForceRequest {
   quarantineMs: number
 }
 
-/** What a command has to work with. */
+/** The client, terminal and options of a command. */
 export interface Session {
   readonly fleet: FleetView
   readonly options: FleetOptions

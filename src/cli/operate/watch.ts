@@ -3,17 +3,18 @@ import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { onAbort } from '../../util/abort.js'
 import { durationOf } from '../../util/duration-text.js'
 import { sleep } from '../../util/sleep.js'
-import { clockTime, nameOf, STATUSES, waitingCount, word } from './describe.js'
+import { word } from '../../util/visible.js'
+import { clockTime, nameOf, STATUSES, waitingCount } from './describe.js'
 import type { Session } from './view.js'
 
-/** Between two looks at least, ms: at most 20 a second. */
-const LEAST_PAUSE_MS = 50
-/** Between two looks for what has no message, such as the end of a lease, ms. */
+/** Minimum time between two refreshes, ms: at most 20 a second. */
+const MIN_PAUSE_MS = 50
+/** Time between two refreshes for changes without a message, such as the end of a lease, ms. */
 const INTERVAL_MS = 1_000
 /** The same while Redis sends no messages, ms. */
 const DEAF_INTERVAL_MS = 250
 
-/** Something that changed at a lock between two looks. */
+/** A change of a lock between two refreshes. */
 interface Change {
   event: 'held' | 'ended' | 'waiting' | 'wait-ended'
   of: HolderInfo | WaiterInfo
@@ -40,24 +41,24 @@ export async function watch(session: Session): Promise<number> {
 }
 
 /**
- * Looks after each message of the lock at once, and then ever less often, because the grant that follows a release has no
- * message. Messages that arrive during a look cause one more.
+ * Refreshes at once after each message of the lock, and then ever less often, because the grant that follows a release has no
+ * message. Messages that arrive during a refresh cause one more.
  */
-async function refreshOnMessage({ fleet, options, signal }: Session, look: () => Promise<void>): Promise<void> {
-  let heard = new AbortController()
-  const listening = fleet.subscribeToLock(options.subject, () => heard.abort())
-  const stopListening = onAbort(signal, () => heard.abort())
+async function refreshOnMessage({ fleet, options, signal }: Session, refresh: () => Promise<void>): Promise<void> {
+  let woken = new AbortController()
+  const listening = fleet.subscribeToLock(options.subject, () => woken.abort())
+  const stopListening = onAbort(signal, () => woken.abort())
   try {
     let pauseMs = Number.POSITIVE_INFINITY
     while (!signal.aborted) {
       const startedAt = performance.now()
-      heard = new AbortController()
-      await look()
+      woken = new AbortController()
+      await refresh()
       const restOf = (ms: number): number => Math.max(0, startedAt + ms - performance.now())
-      await sleep(restOf(LEAST_PAUSE_MS), { signal })
-      const mostMs = options.intervalMs ?? (listening.isLive ? INTERVAL_MS : DEAF_INTERVAL_MS)
-      await sleep(restOf(Math.min(pauseMs, mostMs)), { signal: heard.signal })
-      pauseMs = heard.signal.aborted ? LEAST_PAUSE_MS : 2 * pauseMs
+      await sleep(restOf(MIN_PAUSE_MS), { signal })
+      const maxMs = options.intervalMs ?? (listening.isLive ? INTERVAL_MS : DEAF_INTERVAL_MS)
+      await sleep(restOf(Math.min(pauseMs, maxMs)), { signal: woken.signal })
+      pauseMs = woken.signal.aborted ? MIN_PAUSE_MS : 2 * pauseMs
     }
   } finally {
     stopListening()

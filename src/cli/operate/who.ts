@@ -1,8 +1,9 @@
 // `holdfast who`.
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
+import { word } from '../../util/visible.js'
 import { counted, grouped, type Terminal } from '../terminal.js'
-import { clientOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount, word } from './describe.js'
+import { clientOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount } from './describe.js'
 import type { Session } from './view.js'
 
 const MAX_WAITERS = 50
@@ -10,9 +11,9 @@ const MAX_WAITERS = 50
 /** `holdfast who`: everything that is known of a lock. @returns the exit code: 0 held, 1 free */
 export async function who(session: Session): Promise<number> {
   const { fleet, options, terminal, now } = session
-  const look = (): Promise<LockInfo> => fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
-  const addresses = options.trace ? await traced(session, await look()) : undefined
-  const lock = await look()
+  const inspect = (): Promise<LockInfo> => fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
+  const addresses = options.trace ? await traced(session, await inspect()) : undefined
+  const lock = await inspect()
   if (options.json) terminal.printJson(addresses ? withAddresses(lock, addresses) : lock)
   else terminal.print(...linesOf(lock, { terminal, now: now(), stack: options.stack, addresses }))
   return lock.holders.length > 0 ? 0 : 1

@@ -2,7 +2,7 @@
 import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { ConfigError } from '../../errors.js'
-import { checkName, LEAST_LEASE_MS } from '../../util/validate.js'
+import { checkName, MIN_LEASE_MS } from '../../util/validate.js'
 import { parseCommandLine } from '../command-line.js'
 import { EXIT, UsageError } from '../exit-codes.js'
 import { type Target, targetOf } from '../target.js'
@@ -10,14 +10,14 @@ import { parseDuration } from './duration.js'
 
 const ON_LOST = ['term', 'kill', 'warn'] as const
 
-/** What happens to the program if the lock is lost: SIGTERM and later SIGKILL, SIGKILL immediately, or nothing. */
+/** The reaction to a lost lock: SIGTERM and later SIGKILL, SIGKILL immediately, or nothing. */
 export type OnLost = (typeof ON_LOST)[number]
 
 export interface RunOptions {
   lockName: string
   /** How many copies may run at once; undefined: one, by a lock. */
   permits: number | undefined
-  /** What other processes are shown of it. */
+  /** The label that other processes see. */
   label: string
   /** The program and its arguments. */
   command: [string, ...string[]]
@@ -63,7 +63,7 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
   if (lockName === undefined) throw new UsageError('no lock name')
   if (program === undefined) throw new UsageError('no program to run')
   const atLeastMs =
-    values['at-least'] === undefined ? undefined : parseDuration('--at-least', values['at-least'], LEAST_LEASE_MS)
+    values['at-least'] === undefined ? undefined : parseDuration('--at-least', values['at-least'], MIN_LEASE_MS)
   if (atLeastMs !== undefined && values.permits !== undefined) {
     throw new UsageError('--at-least: is for one copy at a time, not for --permits')
   }

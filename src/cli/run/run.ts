@@ -66,13 +66,13 @@ async function runLocked(options: RunOptions, signals: Signals): Promise<number>
   }
 }
 
-/** What limits the copies of the program: a lock, or a number of permits. */
+/** A limit for the copies of the program: a lock, or a number of permits. */
 interface Guard {
   /** For messages. */
   readonly title: string
   /** @returns null if the wait time ended first */
   acquire(terms: Terms): Promise<Hold | null>
-  /** Who or what holds it now, as the end of a sentence. */
+  /** The present holders, as the end of a sentence. */
   holders(): Promise<string>
 }
 

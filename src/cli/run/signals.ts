@@ -4,7 +4,7 @@ import type { Command } from './command.js'
 
 const SIGNALS = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'] as const
 
-/** What becomes of SIGTERM and the like: before the command runs they end the wait, then they are forwarded to it. */
+/** Handles SIGTERM and the like: before the command runs they end the wait, then they are forwarded to it. */
 export class Signals {
   /** The first signal that arrived before the command was started. */
   interruptedBy: NodeJS.Signals | undefined
@@ -35,7 +35,7 @@ export class Signals {
 }
 
 /**
- * A terminal sends its own signals (Ctrl-C, Ctrl-\) to the command, too: it is in the same process group. Forwarded, they
+ * A terminal also sends its own signals (Ctrl-C, Ctrl-\) to the command, which is in the same process group. Forwarded, they
  * would arrive twice, and many programs take a second Ctrl-C as an order to stop immediately.
  */
 function forward(name: (typeof SIGNALS)[number], command: Command): void {

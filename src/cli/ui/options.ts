@@ -14,7 +14,7 @@ export interface UiOptions {
   hosts: string[]
   /** Whether to open a browser, if there is one. */
   isOpened: boolean
-  /** What Prometheus sends to read the metrics. */
+  /** The token that Prometheus sends to read the metrics. */
   metricsToken: string | undefined
 }
 

@@ -23,7 +23,7 @@ import { authenticate, openStream, type Stream, sendCommand } from './streams.js
 const RECONNECT_FRACTION = 1 / 3
 const MIN_RECONNECT_MS = 1_000
 
-/** What the connectors of one client share. */
+/** The state that the connectors of one client share. */
 export interface Connecting {
   readonly deployment: Deployment
   /** Whether the client has been ready: from then on it never gives up. */

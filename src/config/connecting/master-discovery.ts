@@ -20,18 +20,18 @@ interface Master {
 /** Asks all servers at once. @returns an authenticated connection to the master */
 export async function findMaster(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
   const startedAt = monotonicNow()
-  const master = await askAll(deployment, signal)
+  const master = await findOnce(deployment, signal)
   if (monotonicNow() - startedAt < FRESH_MS) return master
   // The master may have been frozen, and a server that was a replica when it replied may have replaced it.
   master.destroy()
-  return await askAll(deployment, signal)
+  return await findOnce(deployment, signal)
 }
 
-async function askAll(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
-  const asked = deployment.addresses.map((address) => openMaster(address, deployment, signal))
-  const outcomes = await settledSoon(asked, OTHERS_MS)
+async function findOnce(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
+  const opening = deployment.addresses.map((address) => openMaster(address, deployment, signal))
+  const outcomes = await settledSoon(opening, OTHERS_MS)
   const best = bestOf(outcomes.flatMap((one) => (one?.status === 'fulfilled' ? [one.value] : [])))
-  for (const one of asked) {
+  for (const one of opening) {
     const destroy = (master: Master): void => void (master === best || master.stream.destroy())
     one.then(destroy, () => {})
   }
@@ -104,13 +104,13 @@ export async function replicationOf(
  * @returns how each promise settled; undefined: it has not
  */
 export async function settledSoon<T>(
-  asked: readonly Promise<T>[],
+  promises: readonly Promise<T>[],
   graceMs: number,
 ): Promise<(PromiseSettledResult<T> | undefined)[]> {
-  const outcomes: (PromiseSettledResult<T> | undefined)[] = asked.map(() => undefined)
+  const outcomes: (PromiseSettledResult<T> | undefined)[] = promises.map(() => undefined)
   let timer: NodeJS.Timeout | undefined
   await new Promise<void>((resolve) => {
-    const all = asked.map(async (one, index) => {
+    const all = promises.map(async (one, index) => {
       const [result] = await Promise.allSettled([one])
       outcomes[index] = result
       if (result.status === 'fulfilled') timer ??= setTimeout(resolve, graceMs)

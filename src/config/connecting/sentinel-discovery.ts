@@ -51,7 +51,7 @@ export class SentinelDiscovery {
     const both = AbortSignal.any([signal, ended.signal])
     setMaxListeners(0, both) // one per Sentinel
     const outcomes = await settledSoon(
-      this.#known().map((endpoint) => this.#ask(endpoint, both)),
+      this.#known().map((endpoint) => this.#query(endpoint, both)),
       OTHERS_MS,
     )
     ended.abort()
@@ -114,7 +114,7 @@ export class SentinelDiscovery {
     return all.filter((one, index) => all.findIndex((other) => isSame(one, other)) === index)
   }
 
-  async #ask(endpoint: Endpoint, signal: AbortSignal): Promise<SentinelReply> {
+  async #query(endpoint: Endpoint, signal: AbortSignal): Promise<SentinelReply> {
     const client = this.#client(endpoint, null)
     let cause: Error | undefined
     client.on('error', (error: Error) => {

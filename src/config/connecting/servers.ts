@@ -32,7 +32,7 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
   const redis = new Redis(place, {
     ...found,
     lazyConnect: true,
-    // Fail at once if Redis cannot be reached at first; after that, reconnect for ever.
+    // Fail at once if Redis cannot be reached at first; after that, reconnect forever.
     retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.max) : null),
     maxRetriesPerRequest: COMMAND_RETRIES,
     disconnectTimeout,
@@ -193,7 +193,7 @@ async function started(
     if (!shared.isUp) hint ??= error
   }
   client.on('node error', onHint)
-  // ioredis waits for ever for a server that accepts connections but never replies.
+  // ioredis waits forever for a server that accepts connections but never replies.
   const timer = setTimeout(() => {
     cause ??= new Error(`no reply within ${limitMs} ms`)
     client.disconnect()

@@ -19,7 +19,7 @@ export const clusterChecks: readonly Check[] = [
     why: 'A lock lives in one slot. If no master serves it, the lock can neither be acquired nor renewed.',
     async run(server, { isCluster }) {
       if (!isCluster) return undefined
-      const info = fieldsOf(await server.askText('CLUSTER', 'INFO'))
+      const info = fieldsOf(await server.textOf('CLUSTER', 'INFO'))
       const infoField = (name: string): string => info.get(name) ?? ''
       const served = infoField('cluster_slots_ok')
       const fix = 'start the nodes that are down; redis-cli --cluster check, then --cluster fix'
@@ -92,7 +92,7 @@ export const clusterChecks: readonly Check[] = [
   },
 ]
 
-/** What a Sentinel reports about the master. */
+/** The fields that a Sentinel reports about the master. */
 async function sentinel({ deployment }: DeploymentUnderTest, at: number): Promise<Map<string, string>> {
   if (!deployment) throw new Error('no Sentinel')
   const { host, port } = deployment.addresses[at] ?? {}

@@ -29,7 +29,7 @@ export const connectionChecks: readonly Check[] = [
       for (let ping = 0; ping < PINGS; ping++) {
         const startedAt = performance.now()
         try {
-          await server.ask('EVAL', 'return 1', '0') // every user of locks may do this
+          await server.command('EVAL', 'return 1', '0') // every user of locks may do this
         } catch (error) {
           if (isReply(error)) throw error
           return problem(
@@ -57,7 +57,7 @@ export const connectionChecks: readonly Check[] = [
     isOnce: true,
     async run(server, { isCluster, trialName }) {
       if (isCluster) return undefined
-      const serverOf = (key: string): Promise<string> => server.askText('EVAL', WHO_RUNS_THIS, '1', key)
+      const serverOf = (key: string): Promise<string> => server.textOf('EVAL', WHO_RUNS_THIS, '1', key)
       const keys = otherTags(trialName)
       const servers = await Promise.all(keys.map(serverOf))
       const beside = await Promise.all(keys.map((key) => serverOf(turnQueueKey(key))))
@@ -190,7 +190,7 @@ async function clockOf(server: Server): Promise<{ skewMs: number; stepMs: number
 async function timeOf(server: Server): Promise<{ redisMs: number; at: number; skewMs: number }> {
   const before = performance.now()
   const wall = Date.now()
-  const [seconds, micros] = (await server.ask('TIME')) as [string, string]
+  const [seconds, micros] = (await server.command('TIME')) as [string, string]
   const after = performance.now()
   const redisMs = Number(seconds) * 1_000 + Number(micros) / 1_000
   return { redisMs, at: (before + after) / 2, skewMs: redisMs - (wall + (after - before) / 2) }

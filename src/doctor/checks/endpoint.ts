@@ -33,18 +33,18 @@ export const endpointChecks: readonly Check[] = [
 
 async function observe(server: Server, { deployment, isCluster, servers }: DeploymentUnderTest): Promise<Observation> {
   const refusals: string[] = []
-  const ask = async <T>(question: () => Promise<T>, ifRefused: T): Promise<T> => {
+  const replyOr = async <T>(query: () => Promise<T>, ifRefused: T): Promise<T> => {
     try {
-      return await question()
+      return await query()
     } catch (error) {
       if (!isReply(error)) throw error
       if (!isDenied(error)) refusals.push((error as Error).message)
       return ifRefused
     }
   }
-  const idOf = (): Promise<string> => ask(() => server.askText('CLIENT', 'ID'), '')
+  const idOf = (): Promise<string> => replyOr(() => server.textOf('CLIENT', 'ID'), '')
   const clientIds = [await idOf(), await idOf()] as const
-  const connection = await ask(() => server.askText('CLIENT', 'INFO'), '')
+  const connection = await replyOr(() => server.textOf('CLIENT', 'INFO'), '')
   const info = await server.info().catch((error) => {
     // Redis denies the command; a proxy does not know it.
     if (isDenied(error) || !isReply(error)) throw error

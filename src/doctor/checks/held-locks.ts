@@ -3,6 +3,8 @@ import { toArray } from '../../delivery/replies.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { processOf } from '../../locks/reporting/who-holds.js'
 import { durationOf } from '../../util/duration-text.js'
+import { forRedisCli, forShell } from '../../util/quoting.js'
+import { word } from '../../util/visible.js'
 import { fairChannelPrefix, INBOX_PREFIX } from '../../wire/keys.js'
 import type { Check } from '../check.js'
 import { type Finding, note, ok, problem, warning } from '../finding.js'
@@ -31,7 +33,7 @@ export const heldLockChecks: readonly Check[] = [
       const named = endless.map(({ name, holders }) => `${shown(name)} (${shown(holders[0]?.holder ?? '')})`)
       return problem(
         `without a TTL: ${listed(named)}, of ${scopeOf(sample)}`,
-        `PEXPIRE ${shown(first.name)} 30000: a live holder renews it; otherwise it expires in 30 s`,
+        `PEXPIRE ${forRedisCli(first.name)} 30000: a live holder renews it; otherwise it expires in 30 s`,
       )
     }),
   },
@@ -54,7 +56,7 @@ export const heldLockChecks: readonly Check[] = [
         ({ name, holder, heldMs }) => `${shown(name)} for ${durationOf(heldMs)} ${byWhom(holder)}`,
       )
       const message = listed(named) + rest
-      return oldest.heldMs < LONG_HOLD_MS ? ok(message) : note(message, `holdfast who ${shown(oldest.name)}`)
+      return oldest.heldMs < LONG_HOLD_MS ? ok(message) : note(message, `holdfast who ${forShell(oldest.name)}`)
     }),
   },
   {
@@ -64,8 +66,8 @@ export const heldLockChecks: readonly Check[] = [
     why: 'A client that dies while it waits leaves its place in the queue behind, which delays those after it.',
     isOnce: true,
     run: amongLocks(async (sample, deployment) => {
-      // Who may not list the inboxes cannot tell the dead from the living.
-      await deployment.servers[0].ask('PUBSUB', 'CHANNELS', INBOX_PREFIX)
+      // A user that may not list the inboxes cannot tell the dead from the living.
+      await deployment.servers[0].command('PUBSUB', 'CHANNELS', INBOX_PREFIX)
       const dead = await deadWaiters(sample.locks, deployment)
       if (dead.length === 0) return ok(`none at ${scopeOf(sample)}`)
       const count = dead.reduce((sum, { waiters }) => sum + waiters.length, 0)
@@ -100,7 +102,7 @@ interface DeadWaiters {
   readonly waiters: readonly WaiterInfo[]
 }
 
-/** Looks twice: a client that waits for the first time joins the queue a moment before it listens. */
+/** Checks twice: a client that waits for the first time joins the queue a moment before it listens. */
 async function deadWaiters(locks: readonly LockInfo[], deployment: DeploymentUnderTest): Promise<DeadWaiters[]> {
   const first = await deadIn(locks, deployment)
   const names = first.slice(0, MAX_CONFIRMED).map(({ name }) => name)
@@ -117,11 +119,11 @@ async function deadIn(locks: readonly LockInfo[], deployment: DeploymentUnderTes
     .map(({ name, waiters }) => ({ name, waiters: waiters.filter(isSuspect) }))
     .filter(({ waiters }) => waiters.length > 0)
   const channels = suspects.flatMap(({ name, waiters }) => waiters.flatMap((waiter) => fairChannel(name, waiter) ?? []))
-  const heard = await channelsHeard(channels, deployment)
+  const listened = await channelsWithListeners(channels, deployment)
   return suspects
     .map(({ name, waiters }) => ({
       name,
-      waiters: waiters.filter((waiter) => !heard.has(fairChannel(name, waiter) ?? '')),
+      waiters: waiters.filter((waiter) => !listened.has(fairChannel(name, waiter) ?? '')),
     }))
     .filter(({ waiters }) => waiters.length > 0)
 }
@@ -136,14 +138,17 @@ function fairChannel(name: string, { holder }: WaiterInfo): string | undefined {
   return holder === undefined ? undefined : fairChannelPrefix(name) + holder
 }
 
-/** Those of some channels that anyone listens on. */
-async function channelsHeard(channels: readonly string[], deployment: DeploymentUnderTest): Promise<Set<string>> {
+/** The given channels that have a listener. */
+async function channelsWithListeners(
+  channels: readonly string[],
+  deployment: DeploymentUnderTest,
+): Promise<Set<string>> {
   if (channels.length === 0) return new Set()
   const kinds = deployment.isCluster ? ['NUMSUB', 'SHARDNUMSUB'] : ['NUMSUB']
   const replies = await Promise.all(
     deployment.servers.flatMap((server) =>
       kinds.map(async (kind) => {
-        const reply = server.ask('PUBSUB', kind, ...channels)
+        const reply = server.command('PUBSUB', kind, ...channels)
         return toArray(await (kind === 'NUMSUB' ? reply : reply.catch(() => []))).map(String) // sharded from Redis 7
       }),
     ),
@@ -170,5 +175,5 @@ function listed(texts: readonly string[]): string {
 }
 
 function shown(text: string): string {
-  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
+  return word(text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text)
 }

@@ -9,7 +9,7 @@ import type { DeploymentUnderTest } from '../target.js'
 import { ms } from './connection.js'
 import { ACL_FIX } from './rights.js'
 
-/** Of everything that the doctor writes: it expires even if the doctor is killed. */
+/** TTL of everything that the doctor writes, ms: it expires even if the doctor is killed. */
 export const TRIAL_TTL_MS = 10_000
 const MESSAGE_MS = 2_000
 const MESSAGES = 5
@@ -112,7 +112,7 @@ async function latencyOf(
       const startedAt = performance.now()
       const script = `return redis.pcall('${publish}', ARGV[1], ARGV[2])`
       try {
-        await server.ask('EVAL', script, '1', trialName, channel, text)
+        await server.command('EVAL', script, '1', trialName, channel, text)
       } catch (error) {
         if (!/NOPERM|can't|No permissions/i.test(messageOf(error))) throw error
         return warning(`${publish.toUpperCase()} is denied to scripts: ${messageOf(error)}. ${effect}`, ACL_FIX)

@@ -65,8 +65,8 @@ export const replicationChecks: readonly Check[] = [
       const startedAt = performance.now()
       try {
         // In a cluster, one master gets the write, but WAIT is tried on all.
-        if (deployment.ownerOf(name) === server) await server.ask('EVAL', WRITE, '1', name, String(TRIAL_TTL_MS))
-        const count = Number(await server.ask('WAIT', '1', String(WAIT_MS)))
+        if (deployment.ownerOf(name) === server) await server.command('EVAL', WRITE, '1', name, String(TRIAL_TTL_MS))
+        const count = Number(await server.command('WAIT', '1', String(WAIT_MS)))
         const took = Math.round(performance.now() - startedAt)
         if (count > 0) return ok(`${count} acknowledged a write within ${took} ms`)
         return problem(
@@ -78,7 +78,7 @@ export const replicationChecks: readonly Check[] = [
         const message = `denied: ${(error as Error).message}`
         return deployment.isAcknowledged ? warning(message, fix) : note(message, fix)
       } finally {
-        if (deployment.ownerOf(name) === server) await server.ask('DEL', name).catch(() => {})
+        if (deployment.ownerOf(name) === server) await server.command('DEL', name).catch(() => {})
       }
     },
   },

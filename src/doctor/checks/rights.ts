@@ -52,7 +52,7 @@ interface MissingRights {
   /** The names of commands. */
   readonly commands: string[]
   readonly names: [name: string, kinds: string][]
-  /** What this user may do but should not. */
+  /** The rights that this user has but should not have. */
   readonly excess: string | undefined
 }
 
@@ -95,7 +95,7 @@ export async function missingRights(
   const { keys, channels } = trialNamesOf(deployment)
   const areDenied: AreDenied = async (commands) => {
     const args = [way, JSON.stringify(commands), JSON.stringify([...keys.keys()])]
-    const reply = await server.askText('EVAL', RIGHTS, '0', ...args)
+    const reply = await server.textOf('EVAL', RIGHTS, '0', ...args)
     return commands.map((_, at) => reply[at] === '0')
   }
   const inScripts = await deniedOf(areDenied, Object.entries(SCRIPT_COMMANDS), [...keys])

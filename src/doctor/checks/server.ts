@@ -8,7 +8,7 @@ import { isBefore } from '../server.js'
 const SLOW_COMMAND_US = 100_000
 const VERY_SLOW_COMMAND_US = 1_000_000
 const SLOW_FORK_US = 500_000
-const LEAST_PUBSUB_BUFFER = 1024 * 1024
+const MIN_PUBSUB_BUFFER = 1024 * 1024
 
 export const serverChecks: readonly Check[] = [
   {
@@ -57,7 +57,7 @@ export const serverChecks: readonly Check[] = [
     title: 'Slow commands',
     why: 'Redis runs one command at a time. During a slow one, no lease is renewed.',
     async run(server) {
-      const entries = (await server.ask('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]
+      const entries = (await server.command('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]
       const [slowest] = entries.sort((one, other) => Number(other[2]) - Number(one[2]))
       const micros = slowest ? Number(slowest[2]) : 0
       const fix = 'find them with SLOWLOG GET 128 and split them, or use a separate Redis for locks'
@@ -83,7 +83,7 @@ export const serverChecks: readonly Check[] = [
       const limits = (await server.setting('client-output-buffer-limit')) ?? ''
       const [, hard, soft = '0', seconds] = /pubsub (\d+) (\d+) (\d+)/.exec(limits) ?? []
       if (hard === undefined) return note('not reported by the server')
-      const isSmall = [hard, soft].some((limit) => Number(limit) > 0 && Number(limit) < LEAST_PUBSUB_BUFFER)
+      const isSmall = [hard, soft].some((limit) => Number(limit) > 0 && Number(limit) < MIN_PUBSUB_BUFFER)
       const message = `${size(hard)}, or ${size(soft)} for ${seconds} s`
       const fix = 'CONFIG SET client-output-buffer-limit "pubsub 33554432 8388608 60"'
       return isSmall ? warning(message, fix) : ok(message)

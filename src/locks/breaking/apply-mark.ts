@@ -43,7 +43,7 @@ export class ForcedMarks {
 /**
  * Ends the lease of this client with this holder, if that is marked.
  * @returns false: there is no mark, or no such lease, or the mark is too old
- * @throws as `Scripts.ask`
+ * @throws as `Scripts.command`
  */
 export async function applyMark(context: LeaseContext, { key, holder }: MarkedHolder): Promise<boolean> {
   const found = await readMark(context, { key, holder }, REACTION_MS)

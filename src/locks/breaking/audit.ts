@@ -8,11 +8,11 @@ import type { Context } from '../context.js'
 
 /** How many entries Redis keeps. */
 const MAX_ENTRIES = 1_000
-/** How long one may be, in bytes: names, holders and reasons can be of any length, and whoever reads the audit reads it all. */
+/** Maximum size of an entry, in bytes: names, holders and reasons can be of any length, and a reader of the audit reads all entries. */
 const MAX_ENTRY_BYTES = 2_048
 
 /**
- * What became of a forced release.
+ * The outcome of a forced release.
  * - `released`: the holder released the lock, because it was interrupted or because it was done; or its lease ended
  * - `freed`: it did not react, and `anyway` freed the lock
  * - `silent`: it did not react, and nothing has changed
@@ -77,10 +77,10 @@ function textOf(entry: AuditEntry): string {
 
 /**
  * The newest 1,000 entries, the latest first.
- * @throws as `Scripts.ask`
+ * @throws as `Scripts.command`
  */
 export async function readAudit({ scripts, nameMapper }: Context): Promise<AuditEntry[]> {
-  const lines = toWords(await scripts.ask(['LRANGE', AUDIT_KEY, '0', String(MAX_ENTRIES - 1)], AUDIT_KEY))
+  const lines = toWords(await scripts.command(['LRANGE', AUDIT_KEY, '0', String(MAX_ENTRIES - 1)], AUDIT_KEY))
   return lines.flatMap(parse).map((entry) => ({ ...entry, lock: unmappedName(nameMapper, entry.lock) }))
 }
 

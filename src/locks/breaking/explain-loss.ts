@@ -1,4 +1,4 @@
-// unlock() of a hold that was lost: says who forced it.
+// Explains unlock() of a lost hold: the error names the operator who forced it.
 import type { LeaseLostError } from '../../errors.js'
 import type { Context } from '../context.js'
 import type { Hold } from '../hold.js'
@@ -21,7 +21,7 @@ interface LostLease {
 }
 
 /**
- * What `unlock()` does for a hold that has ended.
+ * `unlock()` of a hold that has ended.
  * @throws {LeaseLostError} it was lost
  */
 export function unlockLost(
@@ -39,7 +39,7 @@ export function unlockLost(
   return error.reason === 'gone' ? throwExplained(lease, hold, error) : Promise.reject(error)
 }
 
-/** @throws {LeaseLostError} the loss of a holder that Redis no longer has; it says who forced that, if a mark does */
+/** @throws {LeaseLostError} the loss of a holder that Redis no longer has; it names the operator, if a mark does */
 export async function throwExplained(lease: LostLease, hold: Hold, error: LeaseLostError): Promise<never> {
   const { context, kind, key, holder, grantedAt } = lease
   const found = kind.isDivisible

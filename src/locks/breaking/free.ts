@@ -61,7 +61,7 @@ export async function freeHolder(
 }
 
 /**
- * Who holds a lock, with the kind of each hold: a writer may also read.
+ * The holders of a lock, with the kind of each hold: a writer may also read.
  * @throws {WrongTypeError} something else has the name
  */
 async function holdersOf(

@@ -52,16 +52,16 @@ export class GracefulEnd implements Section {
     const { clock, sections } = lease.context
     this.#coverGrace(graceMs)
     sections.add(this) // a client that closes waits for it, for as long as the drain lasts
-    this.#cancelTimer = clock.after(graceMs, () => this.giveUp())
+    this.#cancelTimer = clock.after(graceMs, () => this.end())
   }
 
   /** The work under a hold has ended. */
   stopped(hold: Hold): void {
     if (this.#working.delete(hold)) this.#report(hold, 'stopped')
-    if (this.#working.size === 0) this.giveUp()
+    if (this.#working.size === 0) this.end()
   }
 
-  giveUp(): void {
+  end(): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#cancelTimer()

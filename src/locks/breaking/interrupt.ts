@@ -1,4 +1,4 @@
-// forceUnlock({ holder }): marks a holder, notifies it, waits until it has released the lock.
+// forceUnlock({ holder }): marks a holder, notifies it, waits until it has released the lock; then the quarantine.
 import { publish } from '../../delivery/publish.js'
 import { toInteger } from '../../delivery/replies.js'
 import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../../errors.js'
@@ -8,16 +8,16 @@ import { checkCount, checkOptionalBoolean, ownOptions } from '../../util/validat
 import { clientIdOf, formatHolder } from '../../wire/holder.js'
 import { INBOX_PREFIX } from '../../wire/keys.js'
 import type { Named } from '../../wire/names.js'
-import { ask, inspect, inspectHolder } from '../inspection.js'
+import { inspect, inspectHolder, runScript } from '../inspection.js'
 import { type Holder, type LockKind, transferScript } from '../kinds/lock-kind.js'
 import type { LeaseContext } from '../lease.js'
 import { applyMark } from './apply-mark.js'
 import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
 import { freeHolder } from './free.js'
-import { type ForcedMark, MAX_GRACE_MS, markNotice, parseMarked, REACTION_MS, setMark, withdrawMark } from './mark.js'
+import { deleteMark, type ForcedMark, MAX_GRACE_MS, markNotice, parseMarked, REACTION_MS, setMark } from './mark.js'
 
 export interface ForceUnlockOptions {
-  /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock by now, nothing happens. */
+  /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock already, nothing happens. */
   readonly holder: string
   /**
    * How long the holder's work may take to stop once its `signal` has aborted, ms; default 2,000, at most 60,000. Until it has
@@ -26,7 +26,7 @@ export interface ForceUnlockOptions {
   readonly graceMs?: number | undefined
   /** Why, for the holder's `LeaseLostError` and for the audit. */
   readonly reason?: string | undefined
-  /** Who breaks the lock, for the same; default `user@host` of this process. */
+  /** The operator, for the same; default `user@host` of this process. */
   readonly by?: string | undefined
   /** Whether to free the lock also if the holder does not react: it may be dead, or still at work. Default false. */
   readonly anyway?: boolean | undefined
@@ -38,7 +38,7 @@ export interface ForceUnlockOptions {
   readonly quarantineMs?: number | undefined
 }
 
-/** What is to be done. */
+/** The request of an operator. */
 interface ForceRequest {
   readonly mark: ForcedMark
   readonly anyway: boolean
@@ -49,7 +49,7 @@ interface ForceRequest {
 
 export interface ForceUnlockResult {
   readonly outcome: ForceOutcome
-  /** Who held it at the end: the same holder if it was silent; another one, or undefined, if it was not held. */
+  /** The holder at the end: the same one if it was silent; another one, or undefined, if it was not held. */
   readonly holder?: Holder
 }
 
@@ -57,8 +57,10 @@ const DEFAULT_GRACE_MS = 2_000
 const MAX_QUARANTINE_MS = 60_000
 /** How long the last command of the holder may take to arrive, ms; or of this client after a quarantine. */
 const MARGIN_MS = 500
-/** Between two looks at the lock, ms. */
-const LEAST_PAUSE_MS = 2
+/** Time between two notices, ms. */
+const NOTICE_MS = 250
+/** Time between two inspections of the lock, ms. */
+const MIN_PAUSE_MS = 2
 const MAX_PAUSE_MS = 100
 /** As in Redisson, also that of a write lock. */
 const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,18}(:write)?$/
@@ -89,7 +91,7 @@ export async function forceRelease(
   let isMarked = false
   let outcome: ForceOutcome = 'not-held'
   try {
-    const marked = await ask(context, lock, 'forceUnlock', setMark(kind, lock.key, mark), parseMarked)
+    const marked = await runScript(context, lock, 'forceUnlock', setMark(kind, lock.key, mark), parseMarked)
     isMarked = marked.isHeld
     if (isMarked) outcome = await endHolder(context, kind, lock, order, marked.earlier)
   } catch (error) {
@@ -117,17 +119,18 @@ async function endHolder(
   // Its work keeps the grace that another operator has given it.
   const earlierEndsAt = earlier ? now - earlier.ageMs + reactionTimeout(earlier.mark.graceMs) : now
   const endsAt = Math.max(now + reactionTimeout(mark.graceMs), earlierEndsAt)
-  await notifyHolder(context, lock, mark.holder).catch(() => {}) // it then does not react
-  if (await hasLeft(context, kind, lock, mark.holder, endsAt)) {
-    await withdraw(context, lock, mark)
+  const notify = (): Promise<void> => notifyHolder(context, lock, mark.holder).catch(() => {}) // it then does not react
+  await notify()
+  if (await hasLeft(context, kind, lock, mark.holder, endsAt, repeated(context, notify, now + REACTION_MS))) {
+    await unmark(context, lock, mark)
     return 'released'
   }
   if (!anyway) {
-    await withdraw(context, lock, mark)
+    await unmark(context, lock, mark)
     return 'silent'
   }
   // The mark stays, also in place of an earlier one: it tells a holder that wakes up why it lost the lock.
-  if (earlier) await ask(context, lock, 'forceUnlock', setMark(kind, lock.key, mark, 0), parseMarked)
+  if (earlier) await runScript(context, lock, 'forceUnlock', setMark(kind, lock.key, mark, 0), parseMarked)
   const isEnded =
     quarantineHolder === undefined
       ? await freeHolder(context, kind, lock, mark.holder)
@@ -142,18 +145,35 @@ async function notifyHolder(context: LeaseContext, { key }: Named, holder: strin
   else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice({ key, holder }))
 }
 
-/** Waits until a holder no longer holds the lock. @returns whether it does not, at `endsAt` at the latest */
+/** Repeats the notice as long as the mark counts: the holder's subscriber connection may be lost at first. */
+function repeated({ clock }: LeaseContext, notify: () => Promise<void>, endsAt: number): () => Promise<void> {
+  let nextAt = clock.now() + NOTICE_MS
+  return async () => {
+    const now = clock.now()
+    if (now < nextAt || now >= endsAt) return
+    nextAt = now + NOTICE_MS
+    await notify()
+  }
+}
+
+/**
+ * Waits until a holder no longer holds the lock.
+ * @param remind  called again and again
+ * @returns whether it does not, at `endsAt` at the latest
+ */
 async function hasLeft(
   context: LeaseContext,
   kind: LockKind,
   lock: Named,
   holder: string,
   endsAt: number,
+  remind: () => Promise<void>,
 ): Promise<boolean> {
   const { clock } = context
-  for (let pauseMs = LEAST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+  for (let pauseMs = MIN_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     if (!(await mayHold(context, kind, lock, holder))) return true
     if (clock.now() >= endsAt) return false
+    await remind()
     await sleep(pauseMs, { clock })
   }
 }
@@ -168,8 +188,8 @@ async function mayHold(context: LeaseContext, kind: LockKind, lock: Named, holde
   }
 }
 
-async function withdraw(context: LeaseContext, lock: Named, mark: ForcedMark): Promise<void> {
-  await ask(context, lock, 'forceUnlock', withdrawMark(lock.key, mark), toInteger)
+async function unmark(context: LeaseContext, lock: Named, mark: ForcedMark): Promise<void> {
+  await runScript(context, lock, 'forceUnlock', deleteMark(lock.key, mark), toInteger)
 }
 
 /**
@@ -187,7 +207,7 @@ async function takeOver(
 ): Promise<boolean> {
   const adopt = transferScript(kind, 'quarantineMs', lock.name)
   const call = adopt({ key: lock.key, holder, leaseTimeMs, waitTimeMs: 0 }, from)
-  return await ask(context, lock, 'forceUnlock', call, (reply) => 'isGranted' in kind.parseReply(reply, lock))
+  return await runScript(context, lock, 'forceUnlock', call, (reply) => 'isGranted' in kind.parseReply(reply, lock))
 }
 
 async function holderOf(context: LeaseContext, kind: LockKind, lock: Named): Promise<Holder | undefined> {

@@ -10,7 +10,7 @@ import type { LockKind } from '../kinds/lock-kind.js'
 const MARK_TTL_MS = 600_000
 /**
  * How long a mark can end a hold, ms. A holder that reads it later carries on, because by then the operator has given up; and
- * a mark that a crashed operator left behind ends nothing, whoever sends messages about it.
+ * a mark that a crashed operator left behind ends nothing, whatever messages arrive about it.
  */
 export const REACTION_MS = 2_000
 /** The longest grace, ms. */
@@ -38,7 +38,7 @@ export interface FoundMark {
   readonly setBetween: readonly [earliest: number, latest: number]
 }
 
-/** What differs in Redis between kinds that cannot be told apart otherwise. */
+/** The form in Redis of kinds that cannot be distinguished otherwise. */
 function formOf(kind: LockKind): string {
   if (kind.id === 'string') return 'string'
   return kind.id === 'read' || kind.id === 'write' ? 'read-write' : 'hash'
@@ -66,7 +66,7 @@ export function parseMarked(reply: unknown): { isHeld: boolean; earlier?: { mark
 }
 
 /** Deletes this very mark. */
-export function withdrawMark(key: string, mark: ForcedMark): ScriptCall {
+export function deleteMark(key: string, mark: ForcedMark): ScriptCall {
   return forcedWithdraw(forcedKey(key, mark.holder), JSON.stringify(mark))
 }
 
@@ -96,8 +96,8 @@ export function readNotice(text: string): MarkedHolder | undefined {
 /**
  * The mark of a holder.
  * @param timeoutMs  how long Redis may take to return it
- * @returns undefined: there is none, or it makes no sense
- * @throws as `Scripts.ask`
+ * @returns undefined if there is none or it is malformed
+ * @throws as `Scripts.command`
  */
 export async function readMark(
   { scripts, clock }: Context,
@@ -107,8 +107,8 @@ export async function readMark(
   const key = forcedKey(lockKey, holder)
   const sentAt = clock.now()
   const [text, pttl] = await Promise.all([
-    scripts.ask(['GET', key], key, timeoutMs),
-    scripts.ask(['PTTL', key], key, timeoutMs),
+    scripts.command(['GET', key], key, timeoutMs),
+    scripts.command(['PTTL', key], key, timeoutMs),
   ])
   const mark = parse(text)
   const ageMs = MARK_TTL_MS - (toInteger(pttl) ?? 0)

@@ -1,4 +1,4 @@
-// What is special about fenced locks: tokens that increase.
+// The specifics of fenced locks: tokens that increase.
 import { notOurs, toWords } from '../../delivery/replies.js'
 import { fencedLockAcquire, fencedLockAdopt } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'

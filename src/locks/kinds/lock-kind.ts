@@ -1,4 +1,4 @@
-// What differs between kinds of locks.
+// The differences between kinds of locks.
 import { ConfigError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
@@ -14,16 +14,16 @@ export interface Holder {
 }
 
 export interface Inspection {
-  /** What is left of the current lease, ms; 0: free; Infinity: a key without expiry. */
+  /** Remaining lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   readonly holders: readonly Holder[]
-  /** Where the next call goes on, if one call does not list all holders; then `holders` may even be empty. */
+  /** Where the next call continues, if one call does not list all holders; then `holders` may even be empty. */
   readonly next?: string | undefined
-  /** How many more than those may hold it. */
+  /** How many others may hold it. */
   readonly others?: number
   /** Holders of only a part of it. */
   readonly partial?: readonly string[]
-  /** Whom a caller has to wait for, if that is not who holds it: of a read-write lock, holders of the other side. */
+  /** The holders to wait for, if they are others: those of the other side of a read-write lock. */
   readonly blockers?: {
     readonly remainingLeaseMs: number
     readonly holders: readonly (Holder & { readonly mode: 'read' | 'write' })[]
@@ -31,7 +31,7 @@ export interface Inspection {
   }
 }
 
-/** What one attempt to take a lock requests. */
+/** The request of one attempt to take a lock. */
 export interface AcquireRequest {
   /** The lock in Redis. */
   readonly key: string
@@ -72,13 +72,13 @@ export interface TurnQueueScripts {
   leave(key: string, ticket: string): ScriptCall
 }
 
-/** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
+/** A kind of lock: its keys, scripts and channels. Everything else is shared. */
 export interface LockKind {
   /** Its key in the table of kinds. */
   readonly id: string
   /** Its name in messages. */
   readonly title: string
-  /** What the lock name names, at the beginning of a sentence. */
+  /** The thing that the lock name names, at the beginning of a sentence. */
   readonly noun: string
   /** With the name it identifies the wait queue: only callers that want the same share one. */
   readonly queue: string
@@ -86,7 +86,7 @@ export interface LockKind {
   readonly permitIds?: readonly string[]
   /** Which side of a read-write lock it is. */
   readonly mode?: 'read' | 'write'
-  /** What its holder may hold inside it, which ends with it when it is broken. */
+  /** The kind that its holder may hold inside it. Both end when it is broken. */
   readonly inside?: LockKind
   /** Whether a part of it can be lost. */
   readonly isDivisible: boolean
@@ -102,7 +102,7 @@ export interface LockKind {
   /** Whether it is the same lock, given the same name. */
   is(other: LockKind): boolean
   nestingIn(outer: LockKind): Nesting
-  /** Whether a grant proves that no other owner still holds a lock of the other kind under the same name. */
+  /** Whether a grant proves that no other owner holds a lock of the other kind with this name. */
   excludes(other: LockKind): boolean
 
   /** The holder in Redis. @param owner  `<client id>:<owner id>` */
@@ -153,7 +153,7 @@ export function queueName(kind: LockKind, key: string): string {
   return `${kind.queue}/${key}`
 }
 
-/** Identifies a lock, and the side of it, among what its owner claims: a reader and a writer have a field each in Redis. */
+/** Identifies a lock and its side among its owner's claims: a reader and a writer have a field each in Redis. */
 export function fieldOf(kind: LockKind, key: string): string {
   return `${kind.holder('')}/${key}`
 }

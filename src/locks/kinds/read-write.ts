@@ -1,4 +1,4 @@
-// What is special about both sides of a read-write lock.
+// The specifics of both sides of a read-write lock.
 import { toWords } from '../../delivery/replies.js'
 import {
   readLockAcquire,

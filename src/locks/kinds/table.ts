@@ -1,4 +1,4 @@
-/** What can be said about a kind of lock without its scripts. */
+/** The traits of a kind of lock that do not depend on its scripts. */
 export interface KindTraits {
   /** Its name in messages and test titles. Kinds are compared by id. */
   readonly title: string

@@ -5,7 +5,7 @@ import type { Context } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
 
 /** Minimum time between two watched holds, ms: registering one costs too much for every uncontended lock. */
-const LEAST_GAP_MS = 20
+const MIN_GAP_MS = 100
 
 let watchedAt = Number.NEGATIVE_INFINITY
 
@@ -13,7 +13,7 @@ interface Watched {
   readonly context: Context
   readonly hold: Hold
   readonly terms: HoldTerms
-  /** Of the call that took it. */
+  /** The stack of the call that took it. */
   readonly stack: string
 }
 
@@ -29,7 +29,7 @@ const dropped = new FinalizationRegistry<Watched>((watched) => {
 export function watchDropped<H extends Hold>(context: Context, hold: H, terms: HoldTerms): H {
   const now = monotonicNow()
   // One that was lost before the caller got it was reported to `lost` as the object that it is.
-  if (now - watchedAt < LEAST_GAP_MS || !hold.isLive) return hold
+  if (now - watchedAt < MIN_GAP_MS || !hold.isLive) return hold
   watchedAt = now
   // As a text: the frames themselves refer to objects of the program, perhaps to the one that has the hold.
   const { stack = '' } = new Error()

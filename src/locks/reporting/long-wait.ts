@@ -59,7 +59,7 @@ export class LongWait {
 
   async #report(waitedMs: number): Promise<void> {
     const found = await this.#whoHolds(waitedMs)
-    if (this.#isOver) return // it ended during the look, which may have found the caller itself
+    if (this.#isOver) return // it ended during the look-up, which may have found the caller itself
     this.#observed?.setHolders(found.holders)
     const details = { lockName: this.#lockName, label: this.#label, waitedMs, ...found }
     if (!this.#context.emit('longWait', details)) warnProcess(details)

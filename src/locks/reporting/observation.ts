@@ -1,5 +1,5 @@
 /**
- * What happens to requests, holds and leases, for programs that watch it: on channels of `node:diagnostics_channel`, for all
+ * Reports what happens to requests, holds and leases: on channels of `node:diagnostics_channel`, for all
  * clients of the process, and as the events `acquired` and `released` of one client. Without a subscriber or listener it
  * costs a few property reads, and no message is built.
  */
@@ -9,7 +9,7 @@ import type { KnownHolder } from '../../holder-info.js'
 import type { AcquirePath, Context, ReleasePath } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
 
-/** What every message about a lock says. */
+/** The fields of every message about a lock. */
 interface AboutLock {
   /** The `id` of the client. */
   readonly clientId: string
@@ -32,7 +32,7 @@ export interface RequestMessage extends AboutLock {
   readonly waitedMs: number
   /** Whether it has had to wait, because another owner held the lock or another caller was first. */
   readonly hasWaited: boolean
-  /** Who held it when that was looked up: for `longWait`, and when the wait time ends. Empty: not known. */
+  /** The holders at the time of the look-up: for `longWait`, and when the wait time ends. Empty: not known. */
   readonly holders: readonly KnownHolder[]
   /** `grant`: the same object as in the other messages about this hold. */
   readonly hold: Hold | undefined
@@ -66,15 +66,15 @@ export interface HoldEndMessage extends HoldMessage {
  * about the one lock that was broken.
  */
 export interface HoldForcedMessage extends HoldMessage {
-  /** Who, as in the audit. */
+  /** The operator, as in the audit. */
   readonly by: string
-  /** Why, as in the audit. */
+  /** The reason, as in the audit. */
   readonly reason: string | undefined
   readonly outcome: ForcedEnd
 }
 
 /**
- * What became of the work under a hold that an operator ended.
+ * The outcome of the work under a hold that an operator ended.
  * - `stopped`: it ended within the grace
  * - `overrun`: it was still running at the end of the grace, or when its client closed; the lock was released nevertheless
  * - `freed`: this client did not react in time, and the lock was freed without it; it found that out later
@@ -87,7 +87,7 @@ export interface RenewMessage extends AboutLock {
   readonly hold: Hold | undefined
   /** `gone`: Redis no longer knows the holder. `failed`: no useful reply for a third of the lease. */
   readonly result: RenewalResult
-  /** What was left of the lease when the reply arrived, ms. */
+  /** The remaining lease when the reply arrived, ms. */
   readonly marginMs: number
   /** How late the timer of the watchdog fired, ms: for how long the event loop was blocked then. */
   readonly delayMs: number
@@ -134,7 +134,7 @@ const RENEW = open('holdfast:renew')
 const WARNING = open('holdfast:warning')
 const COMMAND_ERROR = open('holdfast:command:error')
 
-/** What is requested. */
+/** The requested lock. */
 interface Requested {
   readonly context: Context
   readonly name: string
@@ -236,6 +236,11 @@ export function reportGranted<H extends Hold>(hold: H, observed: ObservedRequest
   const { lostError } = hold.hold
   if (lostError) holdEnded(hold.hold, 'lost', lostError)
   return hold
+}
+
+/** Whether anybody is told how a hold of this client ends. */
+export function endIsObserved(context: Context): boolean {
+  return END.hasSubscribers || context.hasListeners('released')
 }
 
 /** @param hold  the one that its lease knows */

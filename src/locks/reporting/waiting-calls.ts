@@ -8,7 +8,7 @@ import { holdsAround } from '../ownership.js'
 export interface WaitingCall {
   /** Identifies it within this process. */
   readonly wait: number
-  /** What Redis has. */
+  /** The name in Redis. */
   readonly key: string
   readonly label: string | undefined
   /** When it was first refused, on the clock. */

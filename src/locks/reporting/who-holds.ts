@@ -1,4 +1,4 @@
-// Who holds a lock, in words: by whom, since when, and whether it is a deadlock.
+// Describes the holder of a lock in words: who, since when, and whether it is a deadlock.
 import { toInteger } from '../../delivery/replies.js'
 import type { KnownHolder, WaitDetails } from '../../holder-info.js'
 import { defined } from '../../util/defined.js'
@@ -36,7 +36,7 @@ const MAX_NAMED = 8
  * and after a long wait also for the records of the clients that hold it, and for the place of the call in a queue.
  * @param waitedMs  how long the call has waited
  * @param place  where it is queued
- * @returns nothing known if Redis does not reply in time, or nobody holds it by now
+ * @returns nothing known if Redis does not reply in time, or nobody holds it any more
  */
 export async function whoHolds(
   context: LeaseContext,
@@ -52,13 +52,13 @@ export async function whoHolds(
   }
   const isLong = waitedMs >= WORTH_NAMING_MS
   const [held, position] = await Promise.all([
-    askWhoHolds(context, kind, lock, isLong).catch(() => NOT_KNOWN),
+    whoHoldsInRedis(context, kind, lock, isLong).catch(() => NOT_KNOWN),
     isLong && place ? positionAt(context, place) : undefined,
   ])
   return { ...held, position }
 }
 
-/** What this client itself holds of a lock that a call waits for. */
+/** This client's own holds that exclude a waiting call. */
 export function ownHolders(context: LeaseContext, kind: LockKind, key: string): KnownHolder[] {
   return ownLeases(context, kind, key).slice(0, MAX_HOLDERS).map(holderOf)
 }
@@ -67,7 +67,12 @@ function ownLeases({ leases }: LeaseContext, kind: LockKind, key: string): Lease
   return leases.onKey(key).filter((lease) => lease.isLive && kind.excludes(lease.kind))
 }
 
-async function askWhoHolds(context: LeaseContext, kind: LockKind, lock: Named, isLong: boolean): Promise<WaitDetails> {
+async function whoHoldsInRedis(
+  context: LeaseContext,
+  kind: LockKind,
+  lock: Named,
+  isLong: boolean,
+): Promise<WaitDetails> {
   const deadlineAt = context.clock.now() + ASK_MS
   const inspection = await inspect(context, kind, lock, { timeoutMs: ASK_MS })
   const { holders, others = 0, remainingLeaseMs } = inspection.blockers ?? inspection
@@ -87,7 +92,7 @@ async function askWhoHolds(context: LeaseContext, kind: LockKind, lock: Named, i
 /** @returns undefined also if Redis refuses to say, or does not reply in time */
 async function positionAt({ scripts }: LeaseContext, { key, entry }: QueuePlace): Promise<number | undefined> {
   try {
-    const index = toInteger(await scripts.ask(['LPOS', key, entry], key, ASK_MS))
+    const index = toInteger(await scripts.command(['LPOS', key, entry], key, ASK_MS))
     return index === null ? undefined : index + 1
   } catch {
     return undefined

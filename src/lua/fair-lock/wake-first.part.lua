@@ -1,7 +1,7 @@
 -- include time/now
 -- include fair-lock/deadlines
 
--- Wakes the first waiter in the queue; if it is not subscribed (it died, or has not subscribed yet) the next one, too,
+-- Wakes the first waiter in the queue; if it is not subscribed (it died, or has not subscribed yet) also the next one,
 -- which then checks the others. Redisson's waiters do not check them: so those that are not subscribed keep 10 s in which
 -- to ask. Returns how many connections received the message, -1 if publishing was refused.
 local function wakeFirst(queue, deadlines, channelPrefix, message)

@@ -3,8 +3,8 @@
 
 local now = epochMs()
 -- By how much a group outlives its values, ms. Redisson's acquire does not extend a group that has less than a
--- millisecond left: what it grants then disappears with the group, and the next one gets it, too. So that moment must
--- not be when waiters come: when a lease has ended, or a little later.
+-- millisecond left: its grant then disappears with the group, and the next caller also gets the lock. That moment
+-- must not be when waiters come: when a lease has ended, or a little later.
 local SLACK = 10000
 
 -- The holder of a value, and until when (epoch ms); nil if there is none or its lease is over. Then the third is whose

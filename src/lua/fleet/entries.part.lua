@@ -6,7 +6,7 @@ local function cut(text)
   return string.sub(text, 1, MAX_BYTES)
 end
 
--- What a command replied; nil if it was refused, or the key holds something else.
+-- The reply of a command; nil if it was refused, or the key holds something else.
 local function unlessRefused(reply)
   if type(reply) == 'table' and reply.err then
     return nil

@@ -15,7 +15,7 @@ local function runOnce(replies, operation, openedAt, action)
   end
   local reply = action()
   if reply == 'unfinished' then
-    -- the next call goes on with it
+    -- the next call continues it
     return reply
   end
   redis.call('hset', replies, operation, string.format('%.0f', reply))

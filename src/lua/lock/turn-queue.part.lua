@@ -5,7 +5,7 @@
 
 -- Holdfast never makes the list longer than this.
 local MAX_TICKETS = 4096
--- What one call processes at most: Redis serves nobody else meanwhile. Clients that poll process the rest.
+-- Maximum number of tickets that one call processes: Redis serves nobody else meanwhile. Clients that poll process the rest.
 local TICKETS_PER_CALL = 128
 
 -- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks

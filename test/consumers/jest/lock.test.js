@@ -3,7 +3,7 @@ const { createTestRedis } = require('holdfast/testing')
 const { Redis } = require('ioredis')
 const { takeALock } = require('take-a-lock')
 
-test('takes a lock', async () => {
+test('jest takes a lock', async () => {
   await takeALock(holdfast)
 })
 

@@ -1,6 +1,6 @@
 import * as holdfast from 'holdfast'
 import { takeALock } from 'take-a-lock'
 
-test('takes a lock', async () => {
+test('jest takes a lock', async () => {
   await takeALock(holdfast)
 })

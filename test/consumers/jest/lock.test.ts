@@ -3,11 +3,11 @@ import { LockError, NotHeldError } from 'holdfast'
 import { loadConfig } from 'holdfast/config'
 import { takeALock } from 'take-a-lock'
 
-test('takes a lock', async () => {
+test('jest takes a lock', async () => {
   await takeALock(holdfast)
 })
 
-test('loads a subpath', () => {
+test('jest loads a subpath', () => {
   expect(typeof loadConfig).toBe('function')
   expect(new NotHeldError('not held')).toBeInstanceOf(LockError)
 })

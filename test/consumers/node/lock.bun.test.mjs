@@ -2,6 +2,6 @@ import { test } from 'bun:test'
 import * as holdfast from 'holdfast'
 import { takeALock } from 'take-a-lock'
 
-test('takes a lock', async () => {
+test('bun takes a lock', async () => {
   await takeALock(holdfast)
 })

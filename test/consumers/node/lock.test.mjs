@@ -2,11 +2,11 @@ import { mock, test } from 'node:test'
 import * as holdfast from 'holdfast'
 import { takeALock } from 'take-a-lock'
 
-test('takes a lock', async () => {
+test('node takes a lock', async () => {
   await takeALock(holdfast)
 })
 
-test('takes a lock under fake timers', async () => {
+test('node takes a lock under fake timers', async () => {
   mock.timers.enable({ apis: ['setInterval', 'Date'] })
   await takeALock(holdfast)
   mock.timers.reset()

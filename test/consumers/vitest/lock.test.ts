@@ -5,7 +5,7 @@ import { createTestRedis } from 'holdfast/testing'
 import { takeALock } from 'take-a-lock'
 import { expect, test, vi } from 'vitest'
 
-test('takes a lock', async () => {
+test('vitest takes a lock', async () => {
   await takeALock(holdfast)
 })
 
@@ -40,7 +40,7 @@ test('a Redis in memory follows fake timers', async () => {
   }
 })
 
-test('loads a subpath', () => {
+test('vitest loads a subpath', () => {
   expect(typeof loadConfig).toBe('function')
   expect(new NotHeldError('not held')).toBeInstanceOf(LockError)
 })

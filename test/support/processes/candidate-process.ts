@@ -4,7 +4,7 @@
  */
 import { Redis } from 'ioredis'
 import { connect, type Hold } from '../../../src/index.js'
-import { monotonicMs } from '../beliefs.js'
+import { monotonicMs } from '../../harness/beliefs.js'
 import { sleep } from '../wait-until.js'
 import { report } from './child.js'
 

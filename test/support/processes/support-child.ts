@@ -1,11 +1,12 @@
 import { watchProcess } from '../leak-check.js'
+import { claimPort } from '../servers/free-port.js'
 import { startRedis } from '../servers/redis-server.js'
 import { sleep } from '../wait-until.js'
 import { onCommand, report } from './child.js'
 
 /** The child of support.test.ts: executes commands and reports that. */
 interface Command {
-  do: 'echo' | 'start redis' | 'complain' | 'be quiet' | 'tick' | 'say and exit' | 'finish'
+  do: 'echo' | 'claim port' | 'start redis' | 'complain' | 'be quiet' | 'tick' | 'say and exit' | 'finish'
   value?: unknown
 }
 
@@ -14,6 +15,7 @@ const finish = onCommand<Command>(async (command) => {
     console.log('not a message')
     report({ value: command.value, args: process.argv.slice(2), execArgv: process.execArgv, env: process.env })
   }
+  if (command.do === 'claim port') report({ claimed: await claimPort(command.value as number) })
   if (command.do === 'start redis') {
     const server = await startRedis()
     const [, dir] = (await server.admin.config('GET', 'dir')) as string[]

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
-import type { AnyLab } from '../lab.js'
+import type { AnyFixture } from '../fixture.js'
 import { AS_ADMIN } from '../rights.js'
 import {
   COUNT_DOWN,
@@ -19,9 +19,9 @@ const tagged = (name: string): string => (name.includes('{') ? name : `{${name}}
 
 /**
  * What a Java process with Redisson does to semaphores and latches: its keys, messages, and ways to wait. Started on the
- * server of a lab, until the end of the test.
+ * server of a fixture, until the end of the test.
  */
-export async function openSynchronizerTwin({ server: { url }, onEnd }: AnyLab): Promise<SynchronizerTwin> {
+export async function openSynchronizerTwin({ server: { url }, onEnd }: AnyFixture): Promise<SynchronizerTwin> {
   const options = { ...AS_ADMIN, lazyConnect: true }
   const [commands, subscriber] = [new Redis(url, options), new Redis(url, options)]
   for (const redis of [commands, subscriber]) redis.on('error', () => {})

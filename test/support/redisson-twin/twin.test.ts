@@ -24,7 +24,7 @@ describe('twin', () => {
     await server.stop()
   })
 
-  it('names keys and channels by the brace rule', () => {
+  it('the twin names keys and channels by the brace rule', () => {
     const names = (name: string) => {
       const { lock, channel, latch } = keyNames(name)
       return [lock, channel, latch('0f')]
@@ -36,7 +36,7 @@ describe('twin', () => {
     assert.equal(keyNames('a{b').channel, 'redisson_lock__channel:a{b')
   })
 
-  it('holds a lock as one hash field that counts, with a TTL', async () => {
+  it('the twin holds a lock as one hash field that counts, with a TTL', async () => {
     const { admin } = server
     assert.equal(await twin.acquire('lock', 47, 30_000), null)
     assert.equal(await twin.acquire('lock', 47, 5_000), null)
@@ -54,7 +54,7 @@ describe('twin', () => {
     assert.deepEqual(await admin.keys('*'), [])
   })
 
-  it('publishes 0 when the lock becomes free, and only then', async () => {
+  it('the twin publishes 0 when the lock becomes free, and only then', async () => {
     const listening = await other.listen('lock')
     await twin.acquire('lock', 1, 30_000)
     await twin.acquire('lock', 1, 30_000)
@@ -71,7 +71,7 @@ describe('twin', () => {
     await waitUntil(async () => (await server.admin.pubsub('CHANNELS')).length === 0)
   })
 
-  it('leaves the reply of an unlock in a latch key, and deletes it at once', async () => {
+  it('the twin leaves the reply of an unlock in a latch key, and deletes it at once', async () => {
     const record = await recordMonitor(server)
     await twin.acquire('lock', 1, 30_000)
     await twin.release('lock', 1)
@@ -82,7 +82,7 @@ describe('twin', () => {
     assert.deepEqual(lines.at(-1)?.args, ['del', set?.args[1]])
   })
 
-  it('waits for a message, for the end of the lease, or for its own time, whichever comes first', async () => {
+  it('the twin waits for a message, the end of the lease, or its own time, whichever comes first', async () => {
     await twin.acquire('lock', 1, 30_000)
     const woken = other.lock('lock', 2, 30_000, 5_000)
     await waitUntil(async () => (await server.admin.pubsub('CHANNELS')).length === 1)
@@ -98,7 +98,7 @@ describe('twin', () => {
     assert.equal(await twin.release('lock', 3), 1)
   })
 
-  it('wakes one waiter of its process for each message', async () => {
+  it('the twin wakes one waiter of its process for each message', async () => {
     await twin.acquire('lock', 1, 30_000)
     let held = 0
     const section = async (threadId: number) => {

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import type { AnyLab } from '../lab.js'
+import type { AnyFixture } from '../fixture.js'
 import { AS_ADMIN } from '../rights.js'
 import { waitUntil } from '../wait-until.js'
 import {
@@ -51,8 +51,8 @@ export async function startTwin(url: string): Promise<Twin> {
   return twin
 }
 
-/** Starts a twin on the server of a lab, until the end of the test. */
-export async function openTwin({ server, onEnd }: AnyLab): Promise<Twin> {
+/** Starts a twin on the server of a fixture, until the end of the test. */
+export async function openTwin({ server, onEnd }: AnyFixture): Promise<Twin> {
   const twin = await startTwin(server.url)
   onEnd(() => twin.close())
   return twin

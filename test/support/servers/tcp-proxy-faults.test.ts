@@ -35,7 +35,7 @@ describe('tcp-proxy', () => {
     await server.stop()
   })
 
-  it('passes what is sent, and counts the connections', async () => {
+  it('tcp-proxy passes what is sent, and counts the connections', async () => {
     const before = proxy.connections
     const client = await connect()
     const big = 'x'.repeat(3_000_000)
@@ -46,7 +46,7 @@ describe('tcp-proxy', () => {
     await waitUntil(() => proxy.connections === before)
   })
 
-  it('delays a round trip, and keeps the order when the delay ends', async () => {
+  it('tcp-proxy delays a round trip, and keeps the order when the delay ends', async () => {
     const client = await connect()
     proxy.delay(60)
     const start = performance.now()
@@ -62,7 +62,7 @@ describe('tcp-proxy', () => {
     assert.equal(await server.admin.get('order'), 'ab')
   })
 
-  it('delays only the requests that match', async () => {
+  it('tcp-proxy delays only the requests that match', async () => {
     const [client, subscriber] = [await connect(), await connect()]
     proxy.delay(80, (request) => request.startsWith('SUBSCRIBE'))
     const start = performance.now()
@@ -74,7 +74,7 @@ describe('tcp-proxy', () => {
     proxy.pass()
   })
 
-  it('lets nothing pass while frozen, and delivers it afterwards', async () => {
+  it('tcp-proxy lets nothing pass while frozen, and delivers it afterwards', async () => {
     const client = await connect()
     proxy.freeze()
     const counted = client.incr('frozen')
@@ -84,7 +84,7 @@ describe('tcp-proxy', () => {
     assert.equal(await counted, 1)
   })
 
-  it('loses replies while muted, but not requests, and resets the connection when that ends', async () => {
+  it('tcp-proxy loses replies while muted, but not requests, and resets the connection afterwards', async () => {
     const client = await connect({ commandTimeout: 300 })
     proxy.mute()
     const counted = client.incr('muted')
@@ -94,14 +94,14 @@ describe('tcp-proxy', () => {
     await waitUntil(() => client.status === 'end')
   })
 
-  it('keeps a muted connection that lost nothing', async () => {
+  it('tcp-proxy keeps a muted connection that lost nothing', async () => {
     const client = await connect()
     proxy.mute()
     proxy.pass()
     assert.equal(await client.ping(), 'PONG')
   })
 
-  it('holds replies back while requests pass', async () => {
+  it('tcp-proxy holds replies back while requests pass', async () => {
     const client = await connect()
     proxy.holdReplies()
     const counted = client.incr('late')
@@ -111,7 +111,7 @@ describe('tcp-proxy', () => {
     assert.equal(await counted, 1)
   })
 
-  it('drops the reply of exactly the matching request of a pipeline, and nothing behind it arrives', async () => {
+  it("tcp-proxy drops just the matching request's reply of a pipeline, and nothing after it arrives", async () => {
     const [client, other] = [await connect(), await connect()]
     proxy.dropNextReply((request) => request.startsWith('EVAL '))
     const commands = settled(
@@ -126,7 +126,7 @@ describe('tcp-proxy', () => {
     assert.equal(await other.eval('return 1', 0), 1, 'the fault happens once')
   })
 
-  it('drops exactly the matching request of a pipeline, after the replies to what came before it', async () => {
+  it('tcp-proxy drops exactly the matching request of a pipeline, after the replies before it', async () => {
     const client = await connect()
     proxy.dropNextRequest((request) => request.includes('q:lost'))
     const commands = settled(client.incr('q:before'), client.incr('q:lost'), client.incr('q:behind'))
@@ -135,7 +135,7 @@ describe('tcp-proxy', () => {
     assert.deepEqual(await server.admin.mget('q:before', 'q:lost', 'q:behind'), ['1', null, null])
   })
 
-  it('resets the connection (RST) of a dropped command', async () => {
+  it('tcp-proxy resets the connection (RST) of a dropped command', async () => {
     const client = await connect()
     const errors: (string | undefined)[] = []
     client.on('error', (error: NodeJS.ErrnoException) => errors.push(error.code))
@@ -146,7 +146,7 @@ describe('tcp-proxy', () => {
   })
 
   for (const protocol of [2, 3] as const) {
-    it(`distinguishes replies from messages on a subscribed RESP${protocol} connection`, async () => {
+    it(`tcp-proxy tells replies from messages on a subscribed RESP${protocol} connection`, async () => {
       const subscriber = await connect({ protocol })
       const received: string[] = []
       subscriber.on('message', (_channel: string, payload: string) => received.push(payload))
@@ -163,14 +163,14 @@ describe('tcp-proxy', () => {
     })
   }
 
-  it('cuts all connections', async () => {
+  it('tcp-proxy cuts all connections', async () => {
     const [one, two] = [await connect(), await connect()]
     proxy.cutAll()
     await waitUntil(() => one.status === 'end' && two.status === 'end')
     assert.equal(proxy.connections, 0)
   })
 
-  it('refuses new connections and takes them again on the same port, while open ones stay', async () => {
+  it('tcp-proxy refuses new connections, takes them again on the same port, and keeps open ones', async () => {
     const client = await connect()
     proxy.refuse()
     await assert.rejects(connect(), /Connection is closed|ECONNREFUSED/)
@@ -179,7 +179,7 @@ describe('tcp-proxy', () => {
     assert.equal(await (await connect()).ping(), 'PONG')
   })
 
-  it('lets a client that ioredis reconnects count one command twice: a lost reply is sent again', async () => {
+  it('tcp-proxy lets a client that ioredis reconnects count one command twice after a lost reply', async () => {
     const client = new Redis(proxy.url, { retryStrategy: () => 1 })
     client.on('error', () => {})
     clients.push(client)

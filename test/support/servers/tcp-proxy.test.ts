@@ -11,7 +11,7 @@ describe('reset', () => {
     ['is being closed by its own side', (socket: Socket) => socket.end()],
     ['has been closed by its own side', async (socket: Socket) => once(socket.end(), 'finish')],
   ] as const) {
-    it(`closes a connection that ${when}`, async () => {
+    it(`reset() closes a connection that ${when}`, async () => {
       const listener = createServer({ allowHalfOpen: true }, (peer) => {
         peer.on('error', () => {}).resume()
         socket.once('close', () => peer.destroy())

@@ -55,7 +55,7 @@ describe('topologies', { concurrency: true }, () => {
 
     afterEach(() => cluster.heal())
 
-    it('forms, with all slots taken and a replica in step behind each master', async (t) => {
+    it('the cluster forms, with all slots taken and a replica in step behind each master', async (t) => {
       t.diagnostic(`cluster ready: ${ms(readyMs)}`)
       assert.equal(cluster.nodes.length, 6)
       const masters = await cluster.masters()
@@ -70,7 +70,7 @@ describe('topologies', { concurrency: true }, () => {
       }
     })
 
-    it('finds the owner of a key, and what all nodes hold', async () => {
+    it('the cluster finds the owner of a key, and what all nodes hold', async () => {
       const keys = ['a', 'b', 'c', 'd']
       for (const key of keys) {
         const { admin } = await cluster.nodeOf(key)
@@ -82,7 +82,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.deepEqual(await cluster.keys(), [])
     })
 
-    it('lists channels, plain and sharded, of all nodes', async () => {
+    it('the cluster lists channels, plain and sharded, of all nodes', async () => {
       const owner = await cluster.nodeOf('news')
       const subscriber = new Redis(owner.url)
       await subscriber.subscribe('plain news')
@@ -93,7 +93,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.deepEqual(await cluster.channels(), [])
     })
 
-    it('moves a slot with its keys step by step, with time to act between the steps', async () => {
+    it('the cluster moves a slot with its keys step by step, with time to act between the steps', async () => {
       await client.set('{slot}:1', 'one', 'PX', 60_000)
       await client.set('{slot}:2', 'two')
       const steps: string[] = []
@@ -121,7 +121,7 @@ describe('topologies', { concurrency: true }, () => {
       await cluster.flush()
     })
 
-    it('fails over by command, there and back', async (t) => {
+    it('the cluster fails over by command, there and back', async (t) => {
       const key = 'by command'
       await client.set(key, 'kept')
       const there = await cluster.failover(key)
@@ -133,7 +133,7 @@ describe('topologies', { concurrency: true }, () => {
       await cluster.flush()
     })
 
-    it('fails over by itself when a master is killed, and takes it back as a replica', async (t) => {
+    it('the cluster fails over by itself when a master is killed, and takes it back as a replica', async (t) => {
       const key = 'by kill'
       const master = await cluster.nodeOf(key)
       const [replica] = await cluster.replicasOf(master)
@@ -149,7 +149,7 @@ describe('topologies', { concurrency: true }, () => {
       await cluster.flush()
     })
 
-    it('fails over by itself when a master is frozen, and heals', async (t) => {
+    it('the cluster fails over by itself when a master is frozen, and heals', async (t) => {
       const key = 'by freeze'
       const master = await cluster.nodeOf(key)
       await cluster.freeze(master)
@@ -192,7 +192,7 @@ describe('topologies', { concurrency: true }, () => {
 
     afterEach(() => group.heal())
 
-    it('starts with a master, replicas in step, and sentinels that know everybody', async (t) => {
+    it('the Sentinel topology starts with a master, replicas in step, and sentinels that know everybody', async (t) => {
       t.diagnostic(`sentinels ready: ${ms(readyMs)}`)
       assert.deepEqual([group.servers.length, group.sentinels.length], [3, 3])
       const master = await group.master()
@@ -206,7 +206,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.equal(await master.admin.get('key'), 'kept')
     })
 
-    it('fails over by command, twice in a row', async (t) => {
+    it('the Sentinel topology fails over by command, twice in a row', async (t) => {
       const first = await group.failover()
       assert.equal(await group.master(), first.to)
       const second = await group.failover()
@@ -215,7 +215,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.equal(await client.get('key'), 'kept')
     })
 
-    it('fails over by itself when the master is killed, and takes it back as a replica', async (t) => {
+    it('the Sentinel topology fails over when the master is killed, and takes it back as a replica', async (t) => {
       const killed = await group.killMaster()
       const written = client.set('key', 'written')
       const { from, to, ms: took } = await group.waitForFailover()
@@ -228,7 +228,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.equal((await group.replicas()).length, 2)
     })
 
-    it('fails over by itself when the master is frozen, with a sentinel killed, and heals', async (t) => {
+    it('the Sentinel topology fails over when the master is frozen and a sentinel killed, and heals', async (t) => {
       const [sentinel] = group.sentinels
       await sentinel?.kill()
       const frozen = await group.freezeMaster()
@@ -273,7 +273,7 @@ describe('topologies', { concurrency: true }, () => {
       }
     })
 
-    it('shakes hands with a client that knows the authority, and not without', async () => {
+    it('TLS shakes hands with a client that knows the authority, and not without', async () => {
       assert.equal(await ping(redis, { ca: certificates.ca }), 'PONG')
       await assert.rejects(ping(redis, {}), /unable to verify the first certificate|self.signed/)
       await assert.rejects(
@@ -283,7 +283,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.equal(await redis.server.admin.ping(), 'PONG')
     })
 
-    it('requires a certificate of the client where configured', async () => {
+    it('TLS requires a certificate of the client where configured', async () => {
       await using strict = await startTlsRedis(certificates, { clientCertificates: 'yes' })
       const { ca, client } = certificates
       assert.equal(await ping(strict, { ca, cert: client.cert, key: client.key }), 'PONG')
@@ -291,7 +291,7 @@ describe('topologies', { concurrency: true }, () => {
       await assert.rejects(ping(strict, { ca, cert: strange.client.cert, key: strange.client.key }))
     })
 
-    it('makes a certificate for another host, and a client that looks refuses it', async () => {
+    it('TLS makes a certificate for another host, which a client that looks refuses', async () => {
       await using elsewhere = await startTlsRedis(strange)
       await assert.rejects(ping(elsewhere, { ca: strange.ca }), /altnames/)
       assert.equal(await ping(elsewhere, { ca: strange.ca, checkServerIdentity: () => undefined }), 'PONG')
