@@ -40,7 +40,11 @@ async function openUserClient(
   await user.connect()
   return {
     user: user as unknown as NonNullable<ConnectOptions['client']>,
-    end: () => void (user.isOpen && user.destroy()),
+    end() {
+      if (user.isOpen) user.destroy()
+      // node-redis 6.3 opens the connections of a cluster anew when a discovery was under way, and keeps the process.
+      if (!sentinels) setInterval(() => user.destroy(), 200).unref()
+    },
   }
 }
 
@@ -237,7 +241,13 @@ export class Storm {
       ),
     ])
     await Promise.all(this.#clients.map(({ end }, index) => ended(end(), `close of ${DRIVERS[index]}`, OVERDUE_MS)))
-    await Promise.all(this.#children.map((child) => ended(child.exit, 'the end of a process', OVERDUE_MS)))
+    await Promise.all(
+      this.#children.map((child, index) =>
+        ended(child.exit, `the end of the process with ${DRIVERS[index]}`, OVERDUE_MS).catch((error: Error) => {
+          throw new Error(`${error.message}\n${child.stderr}`)
+        }),
+      ),
+    )
     const errors: Record<string, number> = {}
     for (const history of histories) {
       for (const [name, count] of Object.entries(history.errors)) errors[name] = (errors[name] ?? 0) + count

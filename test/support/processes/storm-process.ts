@@ -17,4 +17,6 @@ async function run(): Promise<void> {
   await end()
   report({ at: 'done', history })
   stop()
+  // Nothing of ours may keep the process alive. If something does, the test says what.
+  setTimeout(() => console.error('still open:', process.getActiveResourcesInfo().join()), 5_000).unref()
 }
