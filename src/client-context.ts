@@ -72,7 +72,7 @@ export function newContext(
     onRefused: (error) => warn(renewalRefused(error)),
     onRenewed: (key) => replication.checkMaster(key),
     onRenewal: (lease, result) => renewalEnded(lease as Lease, result),
-    onTick: () => client.presence()?.tick(),
+    onTick: () => client.presence()?.tick() ?? Number.POSITIVE_INFINITY,
   })
   return {
     ...options,

@@ -85,7 +85,7 @@ export class Client extends ClientEmitter {
     this.fleet = new Fleet(
       this.#context,
       (name) => this.#key(name),
-      () => this.#presence?.info,
+      () => this.#presence,
     )
     const { scripts, replication, watchdog, wakeups } = this.#context
     if (checked.inspection) this.#presence = new Presence(this.#context, checked.inspection)

@@ -43,6 +43,8 @@ export interface KnownHolder {
 /** A holder as `client.fleet.inspect()` finds it. */
 export interface HolderInfo extends KnownHolder {
   readonly status: HolderStatus
+  /** What is left of the lease of a permit, ms. Undefined: it has none, or is no permit. */
+  readonly remainingLeaseMs?: number
   /** Where it was taken, if its client has `inspection: { stacks: true }`. */
   readonly stack?: string
 }

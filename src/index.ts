@@ -32,8 +32,9 @@ export {
   fencedUpdate,
 } from './fencing.js'
 export type { Cycle, Deadlocks } from './fleet/deadlocks.js'
+export type { Doubt } from './fleet/doubts.js'
 export type { Fleet, InspectOptions, ListOptions } from './fleet/fleet.js'
-export type { ChainLink, LockInfo, WaiterInfo } from './fleet/lock-info.js'
+export type { ChainLink, LockInfo, LockList, WaiterInfo } from './fleet/lock-info.js'
 export type { ClientInfo, HolderInfo, HolderStatus, KnownHolder } from './holder-info.js'
 export type { BaseLock } from './locks/base-lock.js'
 export type { AuditEntry, ForceOutcome } from './locks/breaking/audit.js'

@@ -12,7 +12,7 @@ import { GraphView } from './graph-view.js'
 import { Header } from './header.js'
 import { listenToKeys } from './keyboard.js'
 import { Locks } from './locks.js'
-import { Banner, TokenForm } from './notices.js'
+import { Banner, Doubts, TokenForm } from './notices.js'
 import { tab, totals } from './state.js'
 
 const VIEWS = { locks: Locks, clients: Clients, graph: GraphView, audit: Audit }
@@ -24,6 +24,7 @@ function App() {
     <>
       <Header />
       <Banner />
+      <Doubts />
       <Figures />
       <main>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${tab.value}`}>

@@ -144,6 +144,8 @@ function Outcome({ result, onClose }: { result: UnlockReply; onClose(): void }) 
 function describeOutcome({ outcome, holder }: UnlockReply): string {
   if (outcome === 'released') return 'Released by its holder.'
   if (outcome === 'freed') return 'Freed without its holder.'
+  if (outcome === 'unreachable')
+    return 'Nobody listens on the inbox of its holder. Nothing has changed: it still holds the lock.'
   if (outcome === 'silent') return 'Its holder did not react. Nothing has changed: it still holds the lock.'
   return holder === undefined
     ? 'It was not held by this holder any more. Nothing has changed.'

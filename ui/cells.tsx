@@ -1,4 +1,6 @@
 /** Cells of the table of locks that the details show as well. */
+import type { ComponentChildren } from 'preact'
+import { mayHaveMoreWaiters } from '../src/fleet/lock-info.js'
 import { LeaseBar, Remaining } from './counters.js'
 import { formatCount } from './format.js'
 import type { Row } from './row.js'
@@ -19,5 +21,27 @@ export function Waiting({ lock }: { lock: Row['lock'] }) {
   const count = waitingOf(lock)
   if (count === 0) return <span class="muted">–</span>
   // A listener is a process, in which any number may wait.
-  return <span class="num">{`${lock.otherListeners > 0 ? '≥ ' : ''}${formatCount(count)}`}</span>
+  const isExact = lock.otherListeners === 0 && !mayHaveMoreWaiters(lock)
+  return <span class="num">{`${isExact ? '' : '≥ '}${formatCount(count)}`}</span>
+}
+
+/** The most permits that are drawn. */
+const MAX_DRAWN = 12
+
+/** What is left of a semaphore or latch, with a picture of its permits: taken ones are filled. Undefined: it is a lock. */
+export function countersOf({ freePermits, count, holders }: Row['lock']): ComponentChildren | undefined {
+  if (count !== undefined) return `${formatCount(count)} to count down`
+  if (freePermits === undefined) return undefined
+  const taken = holders.length
+  return (
+    <span class="permits">
+      {taken + freePermits <= MAX_DRAWN && (
+        <span aria-hidden="true">
+          {'■'.repeat(taken)}
+          {'□'.repeat(freePermits)}
+        </span>
+      )}
+      <span class="num">{`${formatCount(freePermits)}${taken > 0 ? ` of ${formatCount(taken + freePermits)}` : ''} free`}</span>
+    </span>
+  )
 }

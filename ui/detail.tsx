@@ -2,10 +2,11 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { HolderRow, LockDetail, LockRow } from '../src/dashboard/api.js'
+import { doubtText } from '../src/fleet/doubts.js'
 import { ApiError, getLock } from './api.js'
 import { BreakDialog } from './break-dialog.js'
-import { Lease, Waiting } from './cells.js'
-import { Elapsed } from './counters.js'
+import { countersOf, Lease, Waiting } from './cells.js'
+import { Elapsed, Remaining } from './counters.js'
 import { formatCount, shownName, visible, whoIs } from './format.js'
 import { closeDetail } from './keyboard.js'
 import { usePolled } from './polled.js'
@@ -62,6 +63,7 @@ function InDeadlock() {
 
 function Facts({ row }: { row: Row }) {
   const { lock } = row
+  const counters = countersOf(lock)
   return (
     <>
       {lock.nameLength > lock.name.length && (
@@ -69,13 +71,21 @@ function Facts({ row }: { row: Row }) {
       )}
       <dl class="facts">
         <Fact title="Kind">{lock.kind}</Fact>
-        <Fact title="Lease left">{lock.holders.length === 0 ? 'free' : <Lease row={row} />}</Fact>
-        <Fact title="Holders">{formatCount(lock.holders.length)}</Fact>
+        {counters === undefined ? (
+          <Fact title="Lease left">{lock.holders.length === 0 ? 'free' : <Lease row={row} />}</Fact>
+        ) : (
+          <Fact title={lock.kind === 'latch' ? 'Latch' : 'Permits'}>{counters}</Fact>
+        )}
+        <Fact title="Holders">{lock.kind === 'semaphore' ? 'not recorded' : formatCount(lock.holders.length)}</Fact>
         <Fact title="Waiting">
           <Waiting lock={lock} />
         </Fact>
       </dl>
-      {!lock.isComplete && <p class="note">Not everything is known: a client did not reply, or there is more.</p>}
+      {lock.doubts.map((doubt) => (
+        <p class="note" key={doubt.about}>
+          {doubtText(doubt, shownName)}.
+        </p>
+      ))}
     </>
   )
 }
@@ -112,7 +122,8 @@ interface HolderCardProps {
 }
 
 function HolderCard({ lock, holder, readAt, onBreak }: HolderCardProps) {
-  const { client, heldMs, seenMs, label, stack, trace, status } = holder
+  const { client, heldMs, seenMs, label, stack, trace, status, remainingLeaseMs } = holder
+  const isPermit = lock.freePermits !== undefined
   return (
     <article class="card" data-tone={status}>
       <div class="card-head">
@@ -120,7 +131,7 @@ function HolderCard({ lock, holder, readAt, onBreak }: HolderCardProps) {
         <strong>
           <bdi>{whoIs(client, holder.holder)}</bdi>
         </strong>
-        {onBreak && (
+        {onBreak && !isPermit && (
           <button
             type="button"
             class="button danger"
@@ -138,9 +149,15 @@ function HolderCard({ lock, holder, readAt, onBreak }: HolderCardProps) {
         </Fact>
         {label !== undefined && <Fact title="For">{visible(label)}</Fact>}
         {holder.mode && <Fact title="Mode">{holder.mode}</Fact>}
-        <Fact title="Count">{formatCount(holder.holdCount)}</Fact>
+        {isPermit ? (
+          <Fact title="Lease left">
+            {remainingLeaseMs === undefined ? 'no expiry' : <Remaining until={readAt + remainingLeaseMs} />}
+          </Fact>
+        ) : (
+          <Fact title="Count">{formatCount(holder.holdCount)}</Fact>
+        )}
         {client && <Fact title="Process">{processOf(client)}</Fact>}
-        <Fact title="Holder">
+        <Fact title={isPermit ? 'Permit' : 'Holder'}>
           <code>{visible(holder.holder, MAX_NAME)}</code>
         </Fact>
         {trace !== undefined && (

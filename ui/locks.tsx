@@ -1,7 +1,7 @@
 /** The table of locks, with the details of one beside it. */
 import { useEffect } from 'preact/hooks'
 import { getDeadlocks } from './api.js'
-import { Lease, Waiting } from './cells.js'
+import { countersOf, Lease, Waiting } from './cells.js'
 import { Elapsed } from './counters.js'
 import { Detail } from './detail.js'
 import { formatCount, shownName, visible, whoIs } from './format.js'
@@ -117,7 +117,7 @@ function Empty() {
   if (rows.value.size === 0)
     return (
       <>
-        <p>No lock is held.</p>
+        <p>{totals.value.doubts.length > 0 ? 'No held lock can be seen.' : 'No lock is held.'}</p>
         <p class="muted">Locks appear here within a second of being acquired.</p>
       </>
     )
@@ -160,16 +160,18 @@ function nameTitle({ name, nameLength }: Row['lock']): string {
 
 function Held({ row }: { row: Row }) {
   const [first] = row.lock.holders
-  if (first === undefined) return <span class="muted">free</span>
+  if (first === undefined) return countersOf(row.lock) === undefined && <span class="muted">free</span>
   // Not since when it is held, but since when it is known to be held.
   return <Elapsed since={row.heldSince} prefix={first.heldMs === undefined ? '>' : ''} />
 }
 
 function Holder({ lock }: { lock: Row['lock'] }) {
   const [first, ...others] = lock.holders
-  if (first === undefined) return null
+  const counters = countersOf(lock)
+  if (first === undefined) return counters ?? null
   return (
     <span class="holder">
+      {counters}
       <Status status={first.status} />
       <bdi title={visible(first.holder)}>{whoIs(first.client, first.holder)}</bdi>
       {others.length > 0 && <span class="muted"> +{formatCount(others.length)}</span>}

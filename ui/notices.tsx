@@ -1,9 +1,10 @@
 /** Notices about the connection, and the form for a missing token. */
 import { useState } from 'preact/hooks'
+import { doubtText } from '../src/fleet/doubts.js'
 import { enterToken } from './api.js'
 import { connection, retryNow } from './connection.js'
-import { timeOfDay, visible } from './format.js'
-import { samplingError } from './state.js'
+import { shownName, timeOfDay, visible } from './format.js'
+import { samplingError, totals } from './state.js'
 
 const MAX_REASON = 300
 
@@ -24,6 +25,18 @@ export function Banner() {
     <div class="banner" role="alert">
       <strong>Not up to date.</strong>
       <span>Redis could not be read: {visible(samplingError.value, MAX_REASON)}</span>
+    </div>
+  )
+}
+
+/** What the server could not see. */
+export function Doubts() {
+  const doubts = totals.value?.doubts ?? []
+  if (doubts.length === 0) return null
+  return (
+    <div class="banner doubts" role="status">
+      <strong>Not all is known.</strong>
+      <span>{doubts.map((doubt) => doubtText(doubt, shownName)).join('; ')}.</span>
     </div>
   )
 }

@@ -1,5 +1,8 @@
 // How many cells of a terminal a text takes.
 
+/** Between two columns. */
+export const GAP = '  '
+
 const GRAPHEMES = new Intl.Segmenter()
 const ASCII = /^[ -~]*$/
 /** Takes two cells: CJK, full-width forms, emoji. */
@@ -28,14 +31,14 @@ export function cutTo(cells: number, text: string): string {
 }
 
 /** Joins texts with gaps, on as many lines as they need. */
-export function fill(texts: readonly string[], width: number): string[] {
+export function fill(texts: readonly string[], width: number, gap = GAP): string[] {
   const lines: string[] = []
   let left = 0
   for (const text of texts) {
     const cells = cellsOf(text)
-    if (lines.length > 0 && cells + GAP.length <= left) {
-      lines.push(`${lines.pop()}${GAP}${text}`)
-      left -= cells + GAP.length
+    if (lines.length > 0 && cells + gap.length <= left) {
+      lines.push(`${lines.pop()}${gap}${text}`)
+      left -= cells + gap.length
     } else {
       lines.push(text)
       left = width - cells
@@ -43,5 +46,3 @@ export function fill(texts: readonly string[], width: number): string[] {
   }
   return lines
 }
-
-export const GAP = '  '

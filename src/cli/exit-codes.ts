@@ -4,6 +4,8 @@ import { withoutUrls } from './stderr.js'
 
 /** Exit codes of holdfast itself. 64 to 75 are those of sysexits.h. */
 export const EXIT = {
+  /** Nothing was found, or not all: something could not be seen. */
+  inDoubt: 2,
   usage: 64,
   unavailable: 69,
   software: 70,

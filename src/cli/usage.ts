@@ -128,9 +128,9 @@ const FLEET_EXITS = `   64  wrong usage
 
 const SIGNS = `● responding
 ○ silent: connected, but its event loop is blocked, its process is stopped, or it is cut off
-✗ disconnected: nothing listens on its inbox, so its process is probably gone
+✗ disconnected: nobody listens on its inbox, so its process is gone or cut off
 ? unlisted: it does not describe itself: Redisson, an older Holdfast, one without inspection, or one that has not waited
-  yet and has held its locks for only a few seconds`
+  yet and has held its lock for less than a second`
 
 /** Help texts of the commands for operators. */
 export const FLEET_USAGE = {
@@ -149,6 +149,7 @@ ${SIGNS}
 
 Exit code:
     0  listed
+    2  listed, but something could not be seen: a line with ! says what
 ${FLEET_EXITS}`,
 
   who: `Usage: holdfast who <lock> [options]
@@ -164,8 +165,9 @@ ${FLEET_OPTIONS}
 ${SIGNS}
 
 Exit code:
-    0  it is held
+    0  it is held, no permit of it is free, or the latch is closed
     1  it is free
+    2  the key does not show what it is
 ${FLEET_EXITS}`,
 
   top: `Usage: holdfast top [pattern] [options]

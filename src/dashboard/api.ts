@@ -19,6 +19,7 @@
  *
  * Every other status than 200 has an `ErrorReply`.
  */
+import type { Doubt } from '../fleet/doubts.js'
 import type { ClientInfo, ClientState, HolderInfo, HolderStatus, LockInfo, WaiterInfo } from '../fleet/lock-info.js'
 
 export interface HolderRow extends HolderInfo {
@@ -86,7 +87,7 @@ export interface Totals {
   readonly waiters: number
   /** Confirmed cycles. */
   readonly deadlocks: number
-  /** Longest known hold, ms; 0: none. */
+  /** Longest hold, ms; 0: none. Of a holder that does not say since when, for how long the dashboard has seen it. */
   readonly oldestMs: number
   /** Among the present waiters, how long the 95th percentile has waited, ms. */
   readonly waitP95Ms: number
@@ -100,6 +101,8 @@ export interface Totals {
   readonly silentClients: number
   /** There are more locks than are sampled (2,000). */
   readonly isTruncated: boolean
+  /** What is hidden, unknown or left out. */
+  readonly doubts: readonly Doubt[]
 }
 
 /** Columns of equal length, oldest first: at most 15 minutes, about one sample a second. */
@@ -158,6 +161,8 @@ export interface DeadlockRow {
 export interface DeadlocksReply {
   readonly cycles: readonly DeadlockRow[]
   readonly suspected: readonly DeadlockRow[]
+  /** What the search could not see. */
+  readonly doubts: readonly Doubt[]
 }
 
 /** A forced release. */
@@ -189,8 +194,11 @@ export interface UnlockRequest {
 }
 
 export interface UnlockReply {
-  /** Released by its holder; freed without it; its holder did not react, and nothing was freed; held by another one. */
-  readonly outcome: 'released' | 'freed' | 'silent' | 'not-held'
+  /**
+   * Released by its holder; freed without it; its holder did not react, or nobody listens on its inbox, and nothing was freed;
+   * held by another one.
+   */
+  readonly outcome: 'released' | 'freed' | 'silent' | 'unreachable' | 'not-held'
   /** The holder that has it instead. */
   readonly holder?: string
 }

@@ -98,7 +98,7 @@ export function routesOf(parts: Parts): Route[] {
     {
       method: 'GET',
       path: /^\/metrics()$/,
-      handle: async () => text(await sampled(() => metricsOf(sampler.locks, sampler.totals))),
+      handle: async () => text(await sampled(() => metricsOf(sampler.sampled, sampler.totals))),
     },
   ]
   const unlocking: Route = { method: 'POST', path: /^\/api\/unlock()$/, handle: (call) => unlock(parts, call) }
@@ -176,12 +176,12 @@ function withHolds(clients: Awaited<ReturnType<FleetSource['clients']>>, sampler
   return clients.map((client) => ({ ...client, holds: holds.get(client.id) ?? 0 }))
 }
 
-function deadlocksReply({ deadlocks: { cycles, suspected } }: Sampler): DeadlocksReply {
+function deadlocksReply({ deadlocks: { cycles, suspected, doubts } }: Sampler): DeadlocksReply {
   const rowOf = ({ locks, ...cycle }: Cycle): DeadlockRow => ({
     ...cycle,
     locks: locks.map((name) => ({ id: idOf(name), name: shown(name) })),
   })
-  return { cycles: cycles.map(rowOf), suspected: suspected.map(rowOf) }
+  return { cycles: cycles.map(rowOf), suspected: suspected.map(rowOf), doubts }
 }
 
 function auditReply(entries: readonly AuditEntry[]): AuditReply {

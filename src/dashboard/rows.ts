@@ -1,6 +1,7 @@
 /** Locks as the page gets them: with ids that fit into a URL, names cut to size, and only what JSON can say. */
 import { createHash } from 'node:crypto'
 import type { LockInfo } from '../fleet/lock-info.js'
+import { defined } from '../util/defined.js'
 import type { LockRow } from './api.js'
 
 /** A longer name is named by its hash. */
@@ -27,12 +28,13 @@ export function shown(name: string): string {
 
 /** @param seenMs  for how long a holder has been seen, ms */
 export function rowOf(info: LockInfo, ageMs: number, seenMs: (holder: string) => number): LockRow {
-  const { name, kind, remainingLeaseMs, holders, waiters, otherListeners, isComplete } = info
+  const { name, kind, remainingLeaseMs, holders, waiters, freePermits, count, otherListeners, doubts } = info
   return {
     id: idOf(name),
     name: shown(name),
     nameLength: name.length,
     kind,
+    ...defined({ freePermits, count }),
     remainingLeaseMs: Number.isFinite(remainingLeaseMs) ? remainingLeaseMs : null,
     holders: holders.map((holder) => ({ ...holder, seenMs: seenMs(holder.holder) })),
     waiters: waiters.map(({ chain, ...waiter }) => ({
@@ -40,7 +42,7 @@ export function rowOf(info: LockInfo, ageMs: number, seenMs: (holder: string) =>
       chain: chain.map(({ lock, holder }) => ({ id: idOf(lock), lock: shown(lock), holder })),
     })),
     otherListeners,
-    isComplete,
+    doubts,
     ageMs,
   }
 }
@@ -55,8 +57,10 @@ export interface Reading {
 export function isUnchanged(before: Reading, after: Reading): boolean {
   const rising: [number, number][] = []
   const falling: [number, number][] = []
-  for (const [index, { heldMs }] of after.info.holders.entries()) {
-    if (heldMs !== undefined) rising.push([before.info.holders[index]?.heldMs ?? Infinity, heldMs])
+  for (const [index, { heldMs, remainingLeaseMs }] of after.info.holders.entries()) {
+    const { heldMs: held = Infinity, remainingLeaseMs: left = Infinity } = before.info.holders[index] ?? {}
+    if (heldMs !== undefined) rising.push([held, heldMs])
+    if (remainingLeaseMs !== undefined) falling.push([left, remainingLeaseMs])
   }
   for (const [index, { waitedMs, givesUpInMs }] of after.info.waiters.entries()) {
     const { waitedMs: waited = Infinity, givesUpInMs: givesUp = Infinity } = before.info.waiters[index] ?? {}

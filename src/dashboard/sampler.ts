@@ -1,18 +1,19 @@
 /** The one sampler behind all pages, streams and scrapes of a dashboard. */
 import { messageOf } from '../errors.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
-import { type ClientState, countWaiters, type LockInfo } from '../fleet/lock-info.js'
+import { type Doubt, mergeDoubts } from '../fleet/doubts.js'
+import { type ClientState, countWaiters, type LockInfo, type LockList } from '../fleet/lock-info.js'
 import type { AuditEntry, ForceOutcome } from '../locks/breaking/audit.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type { History, LockRow, Segment, Totals } from './api.js'
 import { idOf, isUnchanged, type Reading, rowOf } from './rows.js'
 import { Timeline } from './timeline.js'
-import { TotalsHistory, totalsOf } from './totals.js'
+import { type Sampled, TotalsHistory, totalsOf } from './totals.js'
 
 /** The part of `client.fleet` that the dashboard uses. */
 export interface FleetSource {
-  locks(options?: { contended?: boolean; limit?: number }): AsyncIterable<LockInfo>
+  locks(options?: { contended?: boolean; limit?: number }): LockList
   inspect(name: string): Promise<LockInfo>
   clients(): Promise<readonly ClientState[]>
   audit(): Promise<readonly AuditEntry[]>
@@ -41,7 +42,7 @@ const MAX_INSPECTED = 50
 /** How often the clients are asked for their losses. */
 const LOSSES_PERIOD_MS = 10_000
 const NO_LOSSES = { losses: 0, silentClients: 0 }
-const NONE: Deadlocks = { cycles: [], suspected: [] }
+const NONE: Deadlocks = { cycles: [], suspected: [], doubts: [] }
 
 interface Tracked {
   /** The last reading. */
@@ -75,7 +76,10 @@ export class Sampler {
   #contended: LockInfo[] = []
   #nextLossesAt = 0
   #losses = NO_LOSSES
-  #totals = totalsOf([], { deadlocks: 0, newHolds: 0, ...NO_LOSSES, isTruncated: false })
+  /** Of the last sample, and the keys that the last one of all locks could not read. */
+  #doubts: readonly Doubt[] = []
+  #hidden: readonly Doubt[] = []
+  #totals = totalsOf([], { deadlocks: 0, newHolds: 0, ...NO_LOSSES, isTruncated: false, doubts: [] })
   #isClosed = false
 
   constructor(fleet: FleetSource, clock: Clock) {
@@ -101,6 +105,14 @@ export class Sampler {
 
   get locks(): LockInfo[] {
     return [...this.#tracked.values()].map(({ reading }) => reading.info)
+  }
+
+  /** The locks, with the age of their oldest holds. */
+  get sampled(): Sampled[] {
+    return [...this.#tracked.values()].map(({ reading: { info, at }, seenAt }) => {
+      const ages = info.holders.map(({ holder, heldMs }) => heldMs ?? at - (seenAt.get(holder) ?? at))
+      return { info, oldestMs: Math.max(0, ...ages) }
+    })
   }
 
   history(): History {
@@ -201,7 +213,8 @@ export class Sampler {
     }
     await this.#findDeadlocks(found)
     const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds, ...this.#losses }
-    this.#totals = totalsOf(this.locks, { ...counts, isTruncated: this.#isTruncated })
+    const doubts = mergeDoubts(this.#hidden, this.#doubts)
+    this.#totals = totalsOf(this.sampled, { ...counts, isTruncated: this.#isTruncated, doubts })
     this.#history.add(this.#clock.now(), this.#totals)
     return { changed, removed, totals: this.#totals }
   }
@@ -224,11 +237,14 @@ export class Sampler {
     const isScan = startedAt >= this.#nextScanAt
     const found = new Map<string, Reading | undefined>()
     let isTruncated = false
-    for await (const info of this.#fleet.locks({ contended: !isScan, limit: MAX_LOCKS + 1 })) {
+    const locks = this.#fleet.locks({ contended: !isScan, limit: MAX_LOCKS + 1 })
+    for await (const info of locks) {
       if (found.size >= MAX_LOCKS) isTruncated = true
       else found.set(idOf(info.name), { info, at: this.#clock.now() })
     }
+    this.#doubts = locks.doubts
     if (isScan) {
+      this.#hidden = locks.doubts.filter(({ about }) => about === 'hidden-locks')
       this.#isTruncated = isTruncated
       const now = this.#clock.now()
       this.#nextScanAt = now + 4 * (now - startedAt)
@@ -261,7 +277,8 @@ export class Sampler {
     const lasting = confirm(this.#contended, contended)
     const isMore =
       deadlocksIn(contended).length > lasting.cycles.length || suspectedIn(contended).length > lasting.suspected.length
-    this.#deadlocks = isMore ? confirm(contended, await this.#resample()) : lasting
+    const deadlocks = isMore ? confirm(contended, await this.#resample()) : lasting
+    this.#deadlocks = { ...deadlocks, doubts: mergeDoubts(this.#hidden, this.#doubts) }
     this.#contended = contended
   }
 

@@ -3,24 +3,29 @@ import { countWaiters, type LockInfo } from '../fleet/lock-info.js'
 import type { History, Totals } from './api.js'
 import { HISTORY_MS } from './timeline.js'
 
-export type Counts = Pick<Totals, 'deadlocks' | 'newHolds' | 'losses' | 'silentClients' | 'isTruncated'>
+export type Counts = Pick<Totals, 'deadlocks' | 'newHolds' | 'losses' | 'silentClients' | 'isTruncated' | 'doubts'>
 
-export function totalsOf(locks: Iterable<LockInfo>, counts: Counts): Totals {
+/** A lock, and for how long it has been held at least. */
+export interface Sampled {
+  readonly info: LockInfo
+  /** Its longest hold, ms; 0: none. */
+  readonly oldestMs: number
+}
+
+export function totalsOf(locks: Iterable<Sampled>, counts: Counts): Totals {
   let held = 0
   let contended = 0
   let waiters = 0
   let oldestMs = 0
   let unlisted = 0
   const waits: number[] = []
-  for (const lock of locks) {
+  for (const { info: lock, oldestMs: longestMs } of locks) {
+    oldestMs = Math.max(oldestMs, longestMs)
     if (lock.holders.length > 0) held++
     const waiting = countWaiters(lock)
     if (waiting > 0) contended++
     waiters += waiting
-    for (const { heldMs = 0, status } of lock.holders) {
-      oldestMs = Math.max(oldestMs, heldMs)
-      if (status === 'unlisted') unlisted++
-    }
+    unlisted += lock.holders.filter(({ status }) => status === 'unlisted').length
     for (const { waitedMs } of lock.waiters) if (waitedMs !== undefined) waits.push(waitedMs)
   }
   waits.sort((one, other) => one - other)

@@ -23,10 +23,12 @@ export interface Answers {
   readonly silent: ReadonlySet<string>
   /** Nobody listens on their inboxes. */
   readonly absent: ReadonlySet<string>
-  /** No others: this client could receive no replies, or could not publish to them. */
-  readonly hasAskedAll: boolean
-  /** Every client with an inbox, if Redis lists them and all of them were asked. */
-  readonly listed?: ReadonlySet<string> | undefined
+  /** This client could not publish to them, or could receive no replies. */
+  readonly unasked: ReadonlySet<string>
+  /** Somebody else received the request as well, or replied too. */
+  readonly overheard: ReadonlySet<string>
+  /** Every client with an inbox, if all of them were asked; `hidden`: Redis does not list them for this user. */
+  readonly listed?: ReadonlySet<string> | 'hidden' | undefined
 }
 
 /**
@@ -53,6 +55,8 @@ class Inquiry {
   readonly #pending: Set<string>
   /** Somebody received the request. */
   readonly #reached = new Set<string>()
+  /** More than one did, or replied. */
+  readonly #overheard = new Set<string>()
   #readBytes = 0
   #onChange: () => void = () => {}
 
@@ -76,9 +80,10 @@ class Inquiry {
         subscription.leave()
       }
     }
-    const [replies, silent, absent] = [this.#replies, this.#reached, this.#absent]
-    const hasAskedAll = [...this.#nonces.keys()].every((id) => replies.has(id) || silent.has(id) || absent.has(id))
-    return { replies, silent, absent, hasAskedAll }
+    const [replies, silent, absent, overheard] = [this.#replies, this.#reached, this.#absent, this.#overheard]
+    const isAsked = (id: string): boolean => replies.has(id) || silent.has(id) || absent.has(id)
+    const unasked = new Set([...this.#nonces.keys()].filter((id) => !isAsked(id)))
+    return { replies, silent, absent, unasked, overheard }
   }
 
   async #publish(request: StateRequest, subscription: Subscription, timeoutMs: number): Promise<void> {
@@ -91,9 +96,10 @@ class Inquiry {
 
   async #publishTo(id: string, request: StateRequest): Promise<void> {
     const message = writeStateRequest({ ...request, nonce: this.#nonces.get(id) })
-    const receivers = await publish(this.#context.scripts, INBOX_PREFIX + id, message).catch(() => undefined)
+    const receivers = await publish(this.#context.scripts, INBOX_PREFIX + id, message).catch(() => 'refused' as const)
     if (receivers === 0) this.#absent.add(id)
-    if (!receivers) this.#pending.delete(id)
+    if (typeof receivers === 'number' && receivers > 1) this.#overheard.add(id)
+    if (receivers === 0 || receivers === 'refused') this.#pending.delete(id)
     else if (this.#pending.has(id)) this.#reached.add(id)
   }
 
@@ -104,8 +110,9 @@ class Inquiry {
     this.#onChange()
   }
 
-  /** The first reply of a client counts. */
+  /** The first reply of a client counts. Who listens on its inbox as well could have sent either. */
   #accept(reply: StateReply): void {
+    if (this.#replies.has(reply.client)) this.#overheard.add(reply.client)
     if (!this.#pending.delete(reply.client)) return
     this.#reached.delete(reply.client)
     this.#replies.set(reply.client, { ...reply, at: this.#context.clock.now() })

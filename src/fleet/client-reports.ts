@@ -1,5 +1,8 @@
 /** Reports of clients on themselves, by lock: their replies, and the records of those that did not reply. */
+
+import { isMarked } from '../wire/holder.js'
 import type { Answers } from './ask.js'
+import { clientDoubt, type Doubt } from './doubts.js'
 import type { ClientInfo, HolderStatus } from './lock-info.js'
 import type { HoldState, WaitState } from './protocol.js'
 import type { ClientRecord } from './record.js'
@@ -20,8 +23,8 @@ interface Entry<T> {
 
 /** Built once for any number of locks: there may be ten thousand of them, and as many clients. */
 export class ClientReports {
-  /** Whether every client was asked, and has reported all. */
-  readonly isComplete: boolean
+  /** How many holds and waits the clients left out. */
+  readonly #leftOut: number
   readonly #answers: Answers
   readonly #now: () => number
   readonly #records = new Map<string, ClientRecord>()
@@ -32,16 +35,17 @@ export class ClientReports {
   constructor(answers: Answers, now: () => number) {
     this.#answers = answers
     this.#now = now
-    let isComplete = answers.hasAskedAll && answers.silent.size === 0
+    let leftOut = 0
     for (const [client, { holds, waits, more, at }] of answers.replies) {
       this.#add(client, holds, waits, at)
-      isComplete &&= more === 0
+      leftOut += more
     }
-    this.isComplete = isComplete
+    this.#leftOut = leftOut
   }
 
-  /** The record of a client. */
+  /** The record of a client. Redisson's have none: somebody else has written that one. */
   addRecord(client: string, record: ClientRecord): void {
+    if (!isMarked(client)) return
     this.#records.set(client, record)
     const { holds, waits, ageMs } = record
     if (!this.hasReplied(client)) this.#add(client, holds, waits, this.#now() - ageMs)
@@ -101,10 +105,32 @@ export class ClientReports {
     return this.#records.get(client)?.client
   }
 
+  /** The clients that were asked and did not reply. */
+  get silent(): ReadonlySet<string> {
+    return this.#answers.silent
+  }
+
+  /** What the replies of all clients leave open. */
+  get doubts(): Doubt[] {
+    const { silent, unasked, overheard, listed } = this.#answers
+    return [
+      ...this.doubtsOf('silent-clients', silent),
+      ...this.doubtsOf('unasked-clients', unasked),
+      ...this.doubtsOf('overheard-clients', overheard),
+      ...(listed === 'hidden' ? [{ about: 'hidden-clients', count: 1 } as const] : []),
+      ...(this.#leftOut > 0 ? [{ about: 'left-out', count: this.#leftOut } as const] : []),
+    ]
+  }
+
+  doubtsOf(about: Doubt['about'], clients: Iterable<string>): Doubt[] {
+    return clientDoubt(about, clients, (id) => this.infoOf(id))
+  }
+
   /** Whether nobody listens on its inbox. */
   #isAbsent(client: string): boolean {
     const { absent, listed } = this.#answers
-    return !this.hasReplied(client) && (absent.has(client) || listed?.has(client) === false)
+    const isListed = typeof listed === 'object' ? listed.has(client) : true
+    return !this.hasReplied(client) && (absent.has(client) || !isListed)
   }
 
   #add(client: string, holds: readonly HoldState[], waits: readonly WaitState[], at: number): void {

@@ -5,6 +5,7 @@
  */
 import { cyclesIn } from '../util/cycles.js'
 import { clientIdOf, isMarked } from '../wire/holder.js'
+import type { Doubt } from './doubts.js'
 import type { HolderInfo, HolderStatus, LockInfo, WaiterInfo } from './lock-info.js'
 
 /** Holds that wait for each other. */
@@ -24,6 +25,8 @@ export interface Deadlocks {
    * or a Java process waits for a plain lock, and the keys do not say which one it is.
    */
   readonly suspected: readonly Cycle[]
+  /** What this search could not see: there may be deadlocks in that. */
+  readonly doubts: readonly Doubt[]
 }
 
 interface Hold {
@@ -68,13 +71,17 @@ export function suspectedIn(locks: readonly LockInfo[]): Cycle[] {
  * Only what is in both of two snapshots: a hold and a wait that are in both have lasted from the first to the second, so
  * there was a moment when all of them existed, however uneven each snapshot is.
  */
-export function confirm(first: readonly LockInfo[], second: readonly LockInfo[]): Deadlocks {
+export function confirm(
+  first: readonly LockInfo[],
+  second: readonly LockInfo[],
+  doubts: readonly Doubt[] = [],
+): Deadlocks {
   const before = new Map(first.map((lock) => [lock.name, lock]))
   const lasting = second.flatMap((lock) => {
     const earlier = before.get(lock.name)
     return earlier ? [inBoth(earlier, lock)] : []
   })
-  return { cycles: deadlocksIn(lasting), suspected: suspectedIn(lasting) }
+  return { cycles: deadlocksIn(lasting), suspected: suspectedIn(lasting), doubts }
 }
 
 function inBoth(earlier: LockInfo, lock: LockInfo): LockInfo {

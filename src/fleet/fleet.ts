@@ -12,9 +12,11 @@ import {
 } from '../util/validate.js'
 import { AUDIT_KEY } from '../wire/keys.js'
 import type { Deadlocks } from './deadlocks.js'
+import { type Doubt, mergeDoubts } from './doubts.js'
 import type { Inspector, ListRequest } from './inspector.js'
 import { type LockListening, subscribeToLock } from './lock-channels.js'
-import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
+import type { ClientState, LockInfo, LockList } from './lock-info.js'
+import type { Presence } from './presence.js'
 
 /** How long to wait for clients' replies, ms. */
 const TIMEOUT_MS = 300
@@ -42,19 +44,19 @@ export interface ListOptions extends InspectOptions {
 export class Fleet {
   readonly #context: LeaseContext
   readonly #keyOf: (name: string) => string
-  readonly #ownInfo: () => ClientInfo | undefined
+  readonly #presence: () => Presence | undefined
   #loading: Promise<Inspector> | undefined
   #inspector: Inspector | undefined
 
   /**
    * @internal
    * @param keyOf  returns the key in Redis
-   * @param ownInfo  returns how this client describes itself; undefined: it has `inspection: false`
+   * @param presence  undefined: the client has `inspection: false`
    */
-  constructor(context: LeaseContext, keyOf: (name: string) => string, ownInfo: () => ClientInfo | undefined) {
+  constructor(context: LeaseContext, keyOf: (name: string) => string, presence: () => Presence | undefined) {
     this.#context = context
     this.#keyOf = keyOf
-    this.#ownInfo = ownInfo
+    this.#presence = presence
   }
 
   /**
@@ -72,6 +74,11 @@ export class Fleet {
     checkDuration('timeoutMs', timeoutMs, 0)
     const key = this.#keyOf(name)
     return await (await this.#load(name)).inspect({ name, key }, timeoutMs)
+  }
+
+  /** @internal Describes this client with all that it holds at once, instead of after a second. */
+  describe(): void {
+    this.#presence()?.describe(0)
   }
 
   /**
@@ -94,7 +101,7 @@ export class Fleet {
    * @example `for await (const { name, holders } of client.fleet.locks({ match: 'lock:*' })) console.log(name, holders)`
    * @see Redisson `RKeys.getKeysByPattern`
    */
-  locks(options: ListOptions = {}): AsyncIterable<LockInfo> {
+  locks(options: ListOptions = {}): LockList {
     const { match, contended, limit, signal, timeoutMs } = ownOptions(options, {
       match: 1,
       contended: 1,
@@ -102,17 +109,26 @@ export class Fleet {
       signal: 1,
       timeoutMs: 1,
     })
-    return this.#locks(limit === undefined ? Number.POSITIVE_INFINITY : checkCount('limit', limit, 1), {
+    const most = limit === undefined ? Number.POSITIVE_INFINITY : checkCount('limit', limit, 1)
+    const request = {
       match: match === undefined ? undefined : checkName(match, 'match'),
       contended: checkOptionalBoolean('contended', contended) ?? false,
       timeoutMs: checkDuration('timeoutMs', timeoutMs ?? TIMEOUT_MS, 0),
       signal: checkSignal(signal, match ?? '*'),
-    })
+    }
+    let doubts: readonly Doubt[] = []
+    const locks = this.#locks(most, request, (more) => (doubts = mergeDoubts(doubts, more)))
+    return {
+      [Symbol.asyncIterator]: () => locks,
+      get doubts() {
+        return doubts
+      },
+    }
   }
 
   /**
-   * The clients of Holdfast that can be asked: those that have waited, or have held something for a third of
-   * `lockWatchdogTimeoutMs`. What is not known about a client is empty.
+   * The clients of Holdfast that can be asked: those that have waited, or have held something for a second. What is not known
+   * about a client is empty.
    * @throws {ClientClosedError} the client is closed
    * @example `const silent = (await client.fleet.clients()).filter(({ status }) => status === 'silent')`
    */
@@ -165,14 +181,20 @@ export class Fleet {
     return this.#inspector?.unconfirmedClaims ?? 0
   }
 
-  async *#locks(limit: number, request: ListRequest): AsyncGenerator<LockInfo> {
-    yield* (await this.#load(request.match ?? '')).locks(limit, request)
+  async *#locks(
+    limit: number,
+    request: ListRequest,
+    doubt: (doubts: readonly Doubt[]) => void,
+  ): AsyncGenerator<LockInfo> {
+    yield* (await this.#load(request.match ?? '')).locks(limit, request, doubt)
   }
 
   /** What inspects is loaded by the first inspection: most programs never look at the locks of others. */
   async #load(name: string): Promise<Inspector> {
     this.#context.assertUsable(name)
-    this.#loading ??= import('./inspector.js').then(({ Inspector }) => new Inspector(this.#context, this.#ownInfo))
+    this.#loading ??= import('./inspector.js').then(
+      ({ Inspector }) => new Inspector(this.#context, () => this.#presence()?.info),
+    )
     this.#inspector = await this.#loading
     return this.#inspector
   }

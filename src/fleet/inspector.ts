@@ -6,6 +6,7 @@ import type { LeaseContext } from '../locks/lease.js'
 import { AUDIT_KEY } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
+import { type Doubt, mergeDoubts } from './doubts.js'
 import { type ListRequest, listLocks } from './list-locks.js'
 import { LockCollector } from './lock-collector.js'
 import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
@@ -29,9 +30,14 @@ export class Inspector {
     return await this.#orLockError(lock, () => this.#collector.inspect(lock.key, timeoutMs))
   }
 
-  async *locks(limit: number, request: ListRequest): AsyncGenerator<LockInfo> {
+  /** @param doubt  as of `listLocks` */
+  async *locks(
+    limit: number,
+    request: ListRequest,
+    doubt: (doubts: readonly Doubt[]) => void,
+  ): AsyncGenerator<LockInfo> {
     const name = request.match ?? '*'
-    const found = listLocks(this.#context.scripts, this.#collector, request)
+    const found = listLocks(this.#context.scripts, this.#collector, request, doubt)
     for (let count = 0; count < limit; count++) {
       const { value, done } = await this.#orLockError({ name, key: name }, () => found.next())
       if (done) return
@@ -44,9 +50,12 @@ export class Inspector {
   }
 
   async deadlocks(timeoutMs: number): Promise<Deadlocks> {
-    const first = await this.#contendedLocks(timeoutMs)
+    let doubts: Doubt[] = []
+    const contended = async (): Promise<LockInfo[]> =>
+      await this.#contendedLocks(timeoutMs, (more) => (doubts = mergeDoubts(doubts, more)))
+    const first = await contended()
     const isWorthIt = deadlocksIn(first).length > 0 || suspectedIn(first).length > 0
-    return confirm(first, isWorthIt ? await this.#contendedLocks(timeoutMs) : [])
+    return confirm(first, isWorthIt ? await contended() : [], doubts)
   }
 
   async forceUnlock(lock: Named, options: ForceUnlockOptions): Promise<ForceUnlockResult> {
@@ -62,10 +71,10 @@ export class Inspector {
     return this.#collector.unconfirmedClaims
   }
 
-  async #contendedLocks(timeoutMs: number): Promise<LockInfo[]> {
+  async #contendedLocks(timeoutMs: number, doubt: (doubts: readonly Doubt[]) => void): Promise<LockInfo[]> {
     const request = { match: undefined, contended: true, timeoutMs, signal: undefined }
     const locks: LockInfo[] = []
-    for await (const lock of this.locks(Number.POSITIVE_INFINITY, request)) locks.push(lock)
+    for await (const lock of this.locks(Number.POSITIVE_INFINITY, request, doubt)) locks.push(lock)
     return locks
   }
 

@@ -3,8 +3,10 @@
 import { defined } from '../util/defined.js'
 import { clientIdOf } from '../wire/holder.js'
 import type { ClientReports } from './client-reports.js'
+import type { Doubt } from './doubts.js'
+import type { Listeners } from './lock-channels.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from './lock-info.js'
-import { type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
+import { clientsIn, type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
 
 type ReportedWait = ReturnType<ClientReports['waitsFor']>[number]
 
@@ -16,35 +18,58 @@ export interface Joined {
 
 /**
  * @param nameOf  returns what the program calls a lock, for its key
- * @param listeners  how many connections listen on channels of the lock; undefined: not known
+ * @param listeners  undefined: not known
  * @param listensAs  as how many of them a client of Holdfast counts
  */
 export function joinLock(
   keys: LockKeys,
   reports: ClientReports,
   nameOf: (key: string) => string,
-  listeners: number | undefined,
+  listeners: Listeners | undefined,
   listensAs: number,
 ): Joined {
-  const { key, kind, remainingLeaseMs } = keys
+  const { key, remainingLeaseMs, number } = keys
+  const isBare = keys.kind === KIND.unknown && number !== undefined
+  const kind = isBare ? (listeners?.as ?? KIND.unknown) : keys.kind
   const holders = keys.holders.map((holder) => holderInfo(holder, keys, reports))
   const known = new Set(keys.holders.map(({ holder }) => holder))
   const reported = reports.holdsOf(key).filter(({ client }) => reports.hasReplied(client))
   const waits = reports.waitsFor(key)
   const listening = waits.filter(({ client, state }) => reports.hasReplied(client) && state.isListening)
-  const clients = new Set(listening.map(({ client }) => client))
+  // A queued client that does not reply listens as well, and is no other process; so is one that has recorded its wait.
+  const queued = [...keys.queue, ...keys.tickets].map(clientIdOf).filter((id) => reports.silent.has(id))
+  const clients = new Set([...listening.map(({ client }) => client), ...queued])
+  const left = Math.max(0, Math.ceil((listeners?.count ?? 0) - clients.size * listensAs))
+  const recorded = new Set(waits.map(({ client }) => client).filter((id) => reports.silent.has(id) && !clients.has(id)))
+  const believed = new Set([...recorded].slice(0, Math.floor(left / listensAs)))
+  const otherListeners = left - believed.size * listensAs
   return {
     info: {
       name: nameOf(key),
       kind,
+      ...(number !== undefined &&
+        (kind === KIND.semaphore || kind === KIND.permits) && { freePermits: Math.max(0, number) }),
+      ...(number !== undefined && kind === KIND.latch && { count: Math.max(0, number) }),
       remainingLeaseMs,
       holders: holders.sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1)),
-      waiters: waitersOf(keys, waits, reports, nameOf),
-      otherListeners: Math.max(0, Math.ceil((listeners ?? 0) - clients.size * listensAs)),
-      isComplete: listeners !== undefined && !keys.isCut && reports.isComplete,
+      waiters: waitersOf(keys, waits, reports, nameOf, believed),
+      otherListeners,
+      doubts: doubtsOf({ ...keys, kind }, reports, listeners, otherListeners),
     },
     unconfirmed: reported.filter(({ state }) => !known.has(state.holder)).length,
   }
+}
+
+/** What is open of this lock. A client that does not reply may be one of the processes that listen. */
+function doubtsOf(keys: LockKeys, reports: ClientReports, listeners: Listeners | undefined, others: number): Doubt[] {
+  const involved = new Set([...clientsIn(keys), ...reports.clientsOf(keys.key)])
+  const silent = [...reports.silent].filter((id) => others > 0 || involved.has(id))
+  return [
+    ...reports.doubtsOf('silent-clients', silent),
+    ...(listeners === undefined ? [{ about: 'hidden-listeners', count: 1 } as const] : []),
+    ...(keys.exists && keys.kind === KIND.unknown ? [{ about: 'unknown-kind', count: 1 } as const] : []),
+    ...(keys.isCut ? [{ about: 'left-out', count: 1 } as const] : []),
+  ]
 }
 
 function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, reports: ClientReports): HolderInfo {
@@ -64,12 +89,16 @@ function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, reports: ClientRe
   }
 }
 
-/** First those in a queue in Redis, in its order, then the others that replied. */
+/**
+ * First those in a queue in Redis, in its order, then the others that replied.
+ * @param believed  clients that did not reply, and whose recorded waits count
+ */
 function waitersOf(
   { queue, tickets }: LockKeys,
   waits: readonly ReportedWait[],
   reports: ClientReports,
   nameOf: (key: string) => string,
+  believed: ReadonlySet<string>,
 ): WaiterInfo[] {
   const left = [...waits]
   const take = (client: string, most: number): ReportedWait[] => {
@@ -93,7 +122,7 @@ function waitersOf(
     for (const wait of taken) waiters.push({ ...infoOf(client, wait), status, position: at + 1 })
   }
   for (const wait of left) {
-    if (reports.hasReplied(wait.client)) waiters.push(infoOf(wait.client, wait))
+    if (reports.hasReplied(wait.client) || believed.has(wait.client)) waiters.push(infoOf(wait.client, wait))
   }
   return waiters
 }

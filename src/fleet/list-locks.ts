@@ -4,9 +4,10 @@ import type { Scripts } from '../delivery/scripts.js'
 import { globToRegExp } from '../util/glob.js'
 import { generationKey, permitLeases } from '../wire/keys.js'
 import type { ClientReports } from './client-reports.js'
+import { type Doubt, HiddenLocks } from './doubts.js'
 import { listContended, untagged } from './lock-channels.js'
 import { type LockCollector, PAGE } from './lock-collector.js'
-import { countWaiters, type LockInfo } from './lock-info.js'
+import { countWaiters, type LockInfo, mayHaveMoreWaiters } from './lock-info.js'
 
 /** How many keys a step of SCAN looks at: well under a millisecond of Redis. */
 const SCAN_COUNT = 500
@@ -44,13 +45,19 @@ export interface ListRequest {
   readonly signal: AbortSignal | undefined
 }
 
-/** Every lock once, in no particular order, read while the caller iterates. */
+/**
+ * Every lock once, in no particular order, read while the caller iterates.
+ * @param doubt  called with what the list does not say, as soon as it is known, and again when there is more of it
+ */
 export async function* listLocks(
   scripts: Scripts,
   collector: LockCollector,
   request: ListRequest,
+  doubt: (doubts: readonly Doubt[]) => void,
 ): AsyncGenerator<LockInfo> {
   const reports = await collector.askAll(request.timeoutMs)
+  doubt(reports.doubts)
+  const hidden = new HiddenLocks()
   const seen = new Set<string>()
   const { match, contended, signal } = request
   for await (const keys of contended ? contendedKeys(scripts, reports, match) : allKeys(scripts, reports, match)) {
@@ -59,8 +66,12 @@ export async function* listLocks(
     for (const key of fresh) seen.add(key)
     for (let at = 0; at < fresh.length; at += PAGE) {
       signal?.throwIfAborted()
-      for (const info of await collector.read(fresh.slice(at, at + PAGE), reports)) {
-        if (contended ? mayBeWaitedFor(info) : info.kind !== 'unknown') yield info
+      const read = await collector.read(fresh.slice(at, at + PAGE), reports, hidden)
+      doubt(hidden.doubts)
+      for (const info of read) {
+        if (contended ? !mayBeWaitedFor(info) : info.kind === 'unknown') continue
+        doubt(info.doubts)
+        yield info
       }
     }
   }
@@ -68,7 +79,7 @@ export async function* listLocks(
 
 /** Whether anyone may wait for it. Listeners do not prove that: clients that only watch a lock also listen. */
 function mayBeWaitedFor(info: LockInfo): boolean {
-  return countWaiters(info) > 0 || !info.isComplete
+  return countWaiters(info) > 0 || mayHaveMoreWaiters(info)
 }
 
 /**

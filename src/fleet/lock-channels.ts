@@ -49,8 +49,15 @@ export function subscribeToLock(wakeups: Wakeups, key: string, onHint: () => voi
   }
 }
 
-/** How many connections listen on the channels of each key without only watching it, at all masters together. */
-export async function countListeners(scripts: Scripts, keys: readonly string[]): Promise<Map<string, number>> {
+/** Connections that listen on the channels of a key without only watching it. */
+export interface Listeners {
+  readonly count: number
+  /** What it is, if they say so. */
+  readonly as: 'semaphore' | 'latch' | undefined
+}
+
+/** Those of each key, at all masters together. */
+export async function countListeners(scripts: Scripts, keys: readonly string[]): Promise<Map<string, Listeners>> {
   const channels = keys.flatMap((key) => [...channelsOf(key), watchChannel(key)])
   const counts = new Map<string, number>()
   for (const reply of await pubsub(scripts, 'NUMSUB', [...new Set(channels)])) {
@@ -63,9 +70,12 @@ export async function countListeners(scripts: Scripts, keys: readonly string[]):
   const countOf = (channel: string): number => counts.get(channel) ?? 0
   return new Map(
     keys.map((key) => {
-      const all = channelsOf(key).reduce((sum, channel) => sum + countOf(channel), 0)
       // A client that watches listens on each of them.
-      return [key, Math.max(0, all - CHANNELS.length * countOf(watchChannel(key)))]
+      const isListenedOn = (channel: string): boolean => countOf(channel) > countOf(watchChannel(key))
+      const all = channelsOf(key).reduce((sum, channel) => sum + countOf(channel), 0)
+      const isSemaphore = isListenedOn(semaphoreChannel(key))
+      const as = isSemaphore ? 'semaphore' : isListenedOn(latchChannel(key)) ? 'latch' : undefined
+      return [key, { count: Math.max(0, all - CHANNELS.length * countOf(watchChannel(key))), as }]
     }),
   )
 }

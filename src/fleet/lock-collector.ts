@@ -2,14 +2,14 @@
 import { isErrorOf } from '../delivery/replies.js'
 import { messageOf } from '../errors.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { clientIdOf } from '../wire/holder.js'
 import { unmappedName } from '../wire/names.js'
 import { type Answers, askClients } from './ask.js'
 import { ClientReports } from './client-reports.js'
+import { type HiddenLocks, mergeDoubts } from './doubts.js'
 import { type Joined, joinLock } from './join.js'
-import { countListeners, listInboxes } from './lock-channels.js'
+import { countListeners, type Listeners, listInboxes } from './lock-channels.js'
 import { type ClientInfo, type ClientState, countWaiters, type LockInfo } from './lock-info.js'
-import { KIND, type LockKeys, readLockKeys } from './lock-keys.js'
+import { clientsIn, KIND, type LockKeys, readLockKeys } from './lock-keys.js'
 import { type ClientRecord, fetchRecord } from './record.js'
 
 /** The most clients that are asked about one lock; those in its keys come first. */
@@ -42,41 +42,54 @@ export class LockCollector {
       countListeners(scripts, [key]).catch(() => undefined),
       this.#inboxes(),
     ])
-    const ids = [...new Set([...clientsIn(keys), ...inboxes])]
+    const ids = [...new Set([...clientsIn(keys), this.#context.clientId, ...(inboxes ?? [])])]
     const what = { locks: [key], limit: MAX_STATES }
     const answers = await askClients(this.#context, ids.slice(0, MAX_ASKED), what, timeoutMs)
-    const reports = this.#reports(answers)
+    const unasked = new Set([...answers.unasked, ...ids.slice(MAX_ASKED)])
+    const reports = this.#reports({ ...answers, unasked, listed: inboxes ? undefined : 'hidden' })
     await this.#readRecordsFor([keys], reports)
     const joined = this.#join(keys, reports, listeners?.get(key))
     const { info, unconfirmed } =
       joined.unconfirmed > 0 ? await this.#joinAgain(joined, key, reports, listeners) : joined
     this.unconfirmedClaims += unconfirmed
-    return ids.length > MAX_ASKED ? { ...info, isComplete: false } : info
+    return { ...info, doubts: mergeDoubts(info.doubts, reports.doubts) }
   }
 
   /** Asks all clients for everything, for `read`. */
   async askAll(timeoutMs: number): Promise<ClientReports> {
-    const listed = await listInboxes(this.#context.scripts).catch(() => undefined)
-    const ids = [this.#context.clientId, ...(listed ?? [])]
+    const inboxes = await this.#inboxes()
+    const ids = new Set([this.#context.clientId, ...(inboxes ?? [])])
     const answers = await askClients(this.#context, ids, { limit: MAX_STATES }, timeoutMs)
-    return this.#reports({ ...answers, listed: listed && new Set(listed) })
+    const reports = this.#reports({ ...answers, listed: inboxes ? new Set(inboxes) : 'hidden' })
+    await this.#readRecords([...reports.silent], reports)
+    return reports
   }
 
   /**
    * @param all  keys, at most `PAGE`
    * @param reports  of `askAll`; the records that are read are added
-   * @returns those that are locks, semaphores or latches, or that a client waits for, as far as this user may read them
+   * @param hidden  those that this user may not read are added
+   * @returns those that are locks, semaphores or latches, or that a client waits for
    */
-  async read(all: readonly string[], reports: ClientReports): Promise<LockInfo[]> {
+  async read(all: readonly string[], reports: ClientReports, hidden: HiddenLocks): Promise<LockInfo[]> {
     const { scripts } = this.#context
-    const found = (await Promise.all(all.map((key) => readLockKeys(scripts, key).catch(unlessForbidden)))).flat()
+    const readIfAllowed = async (key: string): Promise<LockKeys[]> => {
+      try {
+        return [await readLockKeys(scripts, key)]
+      } catch (error) {
+        if (!isForbidden(error)) throw error
+        hidden.add(this.#nameOf(key))
+        return []
+      }
+    }
+    const found = (await Promise.all(all.map(readIfAllowed))).flat()
     const listeners = await countListeners(scripts, all).catch(() => undefined)
     await this.#readRecordsFor(found, reports)
     return found.flatMap((keys) => {
       const { info, unconfirmed } = this.#join(keys, reports, listeners?.get(keys.key))
       this.unconfirmedClaims += unconfirmed
       const { kind, holders } = info
-      const isSemaphore = kind === KIND.semaphore || kind === KIND.permits
+      const isSemaphore = kind === KIND.semaphore || kind === KIND.permits || kind === KIND.latch
       // The locks `a` and `{a}` share channels, queues and leases: only one of them may exist.
       const isInUse = isSemaphore || holders.length + countWaiters(info) > 0
       return (keys.exists && isInUse) || reports.waitsFor(keys.key).length > 0 ? [info] : []
@@ -85,7 +98,7 @@ export class LockCollector {
 
   /** Every client that can be asked. */
   async clients(timeoutMs: number): Promise<ClientState[]> {
-    const ids = await this.#inboxes()
+    const ids = [...new Set([this.#context.clientId, ...((await this.#inboxes()) ?? [])])]
     const answers = await askClients(this.#context, ids, { locks: [], limit: 0 }, timeoutMs)
     const reports = this.#reports(answers)
     await this.#readRecords(ids, reports)
@@ -102,14 +115,12 @@ export class LockCollector {
     return new ClientReports(answers, () => clock.now())
   }
 
-  /** This client first; it alone if Redis does not list the others. */
-  async #inboxes(): Promise<string[]> {
-    const { scripts, clientId } = this.#context
-    const listed = await listInboxes(scripts).catch(() => [])
-    return [...new Set([clientId, ...listed])]
+  /** Every client with an inbox; undefined: Redis does not list them for this user. */
+  async #inboxes(): Promise<string[] | undefined> {
+    return await listInboxes(this.#context.scripts).catch(() => undefined)
   }
 
-  #join(keys: LockKeys, reports: ClientReports, listeners: number | undefined): Joined {
+  #join(keys: LockKeys, reports: ClientReports, listeners: Listeners | undefined): Joined {
     return joinLock(keys, reports, this.#nameOf, listeners, this.#context.scripts.isCluster ? 2 : 1)
   }
 
@@ -118,7 +129,7 @@ export class LockCollector {
     before: Joined,
     key: string,
     reports: ClientReports,
-    listeners: ReadonlyMap<string, number> | undefined,
+    listeners: ReadonlyMap<string, Listeners> | undefined,
   ): Promise<Joined> {
     const keys = await readLockKeys(this.#context.scripts, key)
     await this.#readRecordsFor([keys], reports)
@@ -151,14 +162,7 @@ export class LockCollector {
   }
 }
 
-/** The clients that hold the lock, or wait for it in a queue. */
-function clientsIn({ holders, queue, tickets }: LockKeys): string[] {
-  const all = [...holders.map(({ holder }) => holder), ...queue, ...tickets]
-  return [...new Set(all.map(clientIdOf))].filter((id) => id !== '')
-}
-
-/** SCAN and PUBSUB also list what a user limited to other names may not read. @throws any other error */
-function unlessForbidden(error: unknown): [] {
-  if (isErrorOf(error, 'NOPERM') && /\bkeys?\b/.test(messageOf(error))) return []
-  throw error
+/** SCAN and PUBSUB also list what a user limited to other names may not read. */
+function isForbidden(error: unknown): boolean {
+  return isErrorOf(error, 'NOPERM') && /\bkeys?\b/.test(messageOf(error))
 }

@@ -1,5 +1,6 @@
 // The known state of a lock, its holders and waiters.
 import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
+import type { Doubt } from './doubts.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }
 
@@ -37,8 +38,12 @@ export interface WaiterInfo {
 /** A lock as `client.fleet.inspect()` and `client.fleet.locks()` find it. */
 export interface LockInfo {
   readonly name: string
-  /** Such as `lock`, `fair lock`, `read-write lock`, `semaphore`; `unknown` if nothing in Redis tells kinds apart. */
+  /** Such as `lock`, `fair lock`, `read-write lock`, `semaphore`; `unknown` if nothing in Redis tells what it is. */
   readonly kind: string
+  /** How many permits of a semaphore are free. A plain semaphore does not record who has the others. */
+  readonly freePermits?: number
+  /** How often a latch has to be counted down until it opens. */
+  readonly count?: number
   /** Remaining lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   /** The first one has held it for longest, as far as that is known. */
@@ -47,8 +52,19 @@ export interface LockInfo {
   readonly waiters: readonly WaiterInfo[]
   /** Processes that listen for the release and are none of the clients that replied: Redisson, or an older Holdfast. */
   readonly otherListeners: number
-  /** False: a client was silent, or there was more than the limit. */
-  readonly isComplete: boolean
+  /** What is hidden, unknown or left out. In a list, only what concerns this lock. Empty: nothing. */
+  readonly doubts: readonly Doubt[]
+}
+
+/** Locks that are read while the caller iterates. */
+export interface LockList extends AsyncIterable<LockInfo> {
+  /** What the list does not say: of all clients, and of keys that are not in it. Complete once the iteration has ended. */
+  readonly doubts: readonly Doubt[]
+}
+
+/** Whether some may wait that are neither among the waiters nor among the listeners. */
+export function mayHaveMoreWaiters({ doubts }: Pick<LockInfo, 'doubts'>): boolean {
+  return doubts.some(({ about }) => about !== 'unknown-kind' && about !== 'overheard-clients')
 }
 
 /** How many wait, at least: each process that listens without describing itself does so once or more. */

@@ -4,6 +4,7 @@ import type { Scripts } from '../delivery/scripts.js'
 import type { Holder } from '../locks/kinds/lock-kind.js'
 import { KINDS } from '../locks/kinds/table.js'
 import { fleetRead } from '../lua/generated.js'
+import { clientIdOf } from '../wire/holder.js'
 import { fairQueue, fencingTokenKey, generationKey, permitLeases, readHoldPrefix, turnQueueKey } from '../wire/keys.js'
 
 /** The kinds as they are in Redis: some that the program tells apart look the same there. */
@@ -15,12 +16,15 @@ export const KIND = {
   string: KINDS.string.title,
   values: KINDS.fasterMulti.title,
   semaphore: 'semaphore',
+  latch: 'latch',
   permits: 'permit expirable semaphore',
   unknown: 'unknown',
 } as const
 
 export interface KeyHolder extends Holder {
   readonly mode?: 'read' | 'write'
+  /** Of a permit, ms. */
+  readonly remainingLeaseMs?: number
 }
 
 export interface LockKeys {
@@ -28,6 +32,8 @@ export interface LockKeys {
   readonly kind: string
   /** Whether the key exists, of any type. */
   readonly exists: boolean
+  /** The number in it: free permits, the count of a latch, or anything else. */
+  readonly number?: number
   /** ms; 0: free; Infinity: no expiry */
   readonly remainingLeaseMs: number
   readonly holders: readonly KeyHolder[]
@@ -37,6 +43,12 @@ export interface LockKeys {
   readonly tickets: readonly string[]
   /** Something was left out. */
   readonly isCut: boolean
+}
+
+/** The clients that hold the lock, or wait for it in a queue. */
+export function clientsIn({ holders, queue, tickets }: LockKeys): string[] {
+  const all = [...holders.map(({ holder }) => holder), ...queue, ...tickets]
+  return [...new Set(all.map(clientIdOf))].filter((id) => id !== '')
 }
 
 /** The most entries of a list that count. */
@@ -61,7 +73,7 @@ export async function readLockKeys(scripts: Scripts, key: string): Promise<LockK
 
 /** @throws {NoReplyError} it is not a reply of the script */
 export function parseLockKeys(key: string, reply: unknown): LockKeys {
-  const [now, type, left, text, fields, queue, tickets, permits, hasToken, hasGeneration, isCut] = toArray(reply)
+  const [now, type, left, text, fields, queue, tickets, permits, hasToken, hasGeneration, isCut, ended] = toArray(reply)
   const found: Found = {
     now: Number(now),
     type: String(type),
@@ -79,6 +91,7 @@ export function parseLockKeys(key: string, reply: unknown): LockKeys {
     key,
     kind,
     exists: found.type !== 'none',
+    ...(isNumber(found.text) && { number: Number(found.text) + Number(ended) }),
     remainingLeaseMs: held.holders.length === 0 ? 0 : held.remainingLeaseMs,
     holders: held.holders.slice(0, MAX_ENTRIES),
     queue: found.queue,
@@ -123,7 +136,7 @@ function kindOfHash(fields: Found['fields'], queue: readonly string[], hasToken:
 }
 
 function kindOfText({ text, leftMs, permits, hasGeneration }: Found): string {
-  if (!/^-?\d+$/.test(text)) return HOLDER.test(text) && leftMs > 0 ? KIND.string : KIND.unknown
+  if (!isNumber(text)) return HOLDER.test(text) && leftMs > 0 ? KIND.string : KIND.unknown
   if (permits.size > 0) return KIND.permits
   return hasGeneration ? KIND.semaphore : KIND.unknown
 }
@@ -136,7 +149,11 @@ function heldAs(kind: string, { now, leftMs, text, fields, permits }: Found): He
   if (kind === KIND.permits) {
     return {
       remainingLeaseMs: Math.max(0, ...[...permits.values()].map((ms) => endOf(Number(ms)))),
-      holders: [...permits.keys()].map((permit) => ({ holder: permit, holdCount: 1 })),
+      holders: [...permits].map(([holder, ms]) => ({
+        holder,
+        holdCount: 1,
+        ...(Number(ms) >= 0 && { remainingLeaseMs: Number(ms) }),
+      })),
     }
   }
   if (kind !== KIND.lock && kind !== KIND.fair && kind !== KIND.fenced) return { remainingLeaseMs: 0, holders: [] }
@@ -170,6 +187,10 @@ function valuesHeld(fields: Found['fields'], now: number): Held {
 /** As in faster-multi-lock/acquire. */
 function expiryField(value: string, holder: string): string {
   return `${value}:${holder}:expire_time`
+}
+
+function isNumber(text: string): boolean {
+  return /^-?\d+$/.test(text)
 }
 
 /** Converts a PTTL; negative: no expiry. */

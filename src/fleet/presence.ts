@@ -13,8 +13,10 @@ import { type LongState, longState, ownState } from './own-state.js'
 import { MAX_REPLY_BYTES, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
 import { deleteRecord, fetchRecord, writeRecord } from './record.js'
 
-/** Holds and waits that have lasted this long are in the record, ms. */
-const LONG_MS = 10_000
+/** Holds and waits that have lasted this long are in the record, ms; the first of them starts it. */
+const LONG_MS = 1_000
+/** How often the record is compared with what is held, ms. */
+const COMPARE_MS = 10_000
 /** How many holds, and waits, are in the record. */
 const RECORD_LIMIT = 50
 /** How often the record is written even if nothing changes, ms: a third of its TTL. */
@@ -32,7 +34,7 @@ const LAST_MS = 1_000
 /**
  * Lets others ask a client what it holds and waits for: a channel on which it is asked, and a record in Redis of who it is.
  * On the same channel the client learns that a holder of its own is to be interrupted.
- * It begins with the first subscription for a wait, on the same connection, or once something has been held for 10 s. A
+ * It begins with the first subscription for a wait, on the same connection, or once something has been held for 1 s. A
  * client that does neither costs nothing. Losing any of it harms no lock.
  */
 export class Presence {
@@ -68,10 +70,15 @@ export class Presence {
 
   /** When the first channel has been subscribed to: from then on there is a connection for messages. Idempotent. */
   start(): void {
-    if (this.#info || this.#isOver) return
-    this.#info = clientInfo(this.#context.clientId, this.#options)
+    if (!this.#info) this.describe(LONG_MS)
+  }
+
+  /** Describes this client now, with what it has held for some time, ms. */
+  describe(heldMs: number): void {
+    if (this.#isOver) return
+    this.#info ??= clientInfo(this.#context.clientId, this.#options)
     this.#context.inbox.keepOpen()
-    this.#write()
+    this.#write(this.#longState(heldMs))
   }
 
   /** After a reconnect: Redis may have lost its data, or this may be another server. */
@@ -101,23 +108,25 @@ export class Presence {
     deleteRecord(scripts, clientId, Math.min(LAST_MS, commandTimeoutMs)).catch(() => {})
   }
 
-  /** Renewals are due, every third of the lease while something is held. */
-  tick(): void {
-    if (this.#isOver) return
+  /** Something is held. @returns when to look again, ms */
+  tick(): number {
+    if (this.#isOver) return Number.POSITIVE_INFINITY
     const long = this.#longState()
     if (!this.#info) {
-      if (long.hasHolds) this.start()
+      if (!long.hasHolds) return LONG_MS
+      this.start()
     } else if (long.fingerprint !== this.#recorded || this.#isDue) {
       this.#write(long)
     }
+    return COMPARE_MS
   }
 
   get #isDue(): boolean {
     return this.#writtenAt === undefined || this.#context.clock.now() - this.#writtenAt >= REFRESH_MS
   }
 
-  #longState(): LongState {
-    return longState(this.#context, this.#context.clock.now() - LONG_MS, RECORD_LIMIT)
+  #longState(heldMs = LONG_MS): LongState {
+    return longState(this.#context, this.#context.clock.now() - heldMs, RECORD_LIMIT)
   }
 
   #write(long = this.#longState()): void {

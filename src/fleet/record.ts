@@ -48,7 +48,8 @@ export async function fetchRecord(
     scripts.command(['GET', key], key, timeoutMs),
     scripts.command(['PTTL', key], key, timeoutMs),
   ])
-  return typeof text === 'string' ? readRecord(text, Number(pttl)) : undefined
+  const record = typeof text === 'string' ? readRecord(text, Number(pttl)) : undefined
+  return record && { ...record, client: { ...record.client, id: clientId } }
 }
 
 /**

@@ -22,9 +22,15 @@ export interface WatchdogHooks {
   onRenewed(key: string): void
   /** The outcome of each renewal, before the lease knows it. */
   onRenewal(lease: Watched, result: 'renewed' | 'gone' | 'failed'): void
-  /** Renewals are due: every third of the lease while something is held. */
-  onTick(): void
+  /**
+   * Something is held: one second after nothing was, then after the time that the last call returned, ms.
+   * @returns how soon to be called again, if something is still held
+   */
+  onTick(): number
 }
+
+/** How long something has been held at the first tick, ms. */
+const FIRST_TICK_MS = 1_000
 
 /**
  * Renews the leases of one client and ends holds at their deadlines, with one timer: it fires every third of the watchdog's
@@ -43,6 +49,7 @@ export class Watchdog {
   /** Leases whose grants took long to arrive. */
   #lateGrants: Watched[] = []
   #nextRenewalAt = 0
+  #nextTickAt = Number.POSITIVE_INFINITY
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
 
@@ -68,7 +75,10 @@ export class Watchdog {
 
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
   watch(lease: Watched, isWanted: boolean, now: number): void {
-    if (this.#watched.size === 0) this.#renewNextAt(now + this.#periodMs)
+    if (this.#watched.size === 0) {
+      this.#renewNextAt(now + this.#periodMs)
+      this.#nextTickAt = now + FIRST_TICK_MS
+    }
     this.#watched.add(lease)
     if (isWanted) this.schedule(lease, now)
     else this.inspect(lease, now)
@@ -96,7 +106,7 @@ export class Watchdog {
   /** The same for a hold that needed no command, as after a hand-off. */
   inspect(lease: Watched, now = this.#clock.now()): void {
     this.#threadClient?.watch(lease)
-    this.#wakeBy(Math.min(this.#nextRenewalAt, lease.inspect(now)))
+    this.#wakeBy(Math.min(this.#nextRenewalAt, this.#nextTickAt, lease.inspect(now)))
   }
 
   /**
@@ -132,9 +142,9 @@ export class Watchdog {
       // A fixed rate, however long the renewals take; missed ticks are skipped.
       this.#renewNextAt(Math.max(this.#nextRenewalAt + this.#periodMs, now + this.#periodMs / 2))
       void this.#renewer.renew([...this.#watched].filter(isRenewed))
-      this.#hooks.onTick()
     }
-    next = Math.min(next, this.#nextRenewalAt)
+    if (now >= this.#nextTickAt) this.#nextTickAt = now + this.#hooks.onTick()
+    next = Math.min(next, this.#nextRenewalAt, this.#nextTickAt)
     if (this.#watched.size > 0) this.#wakeBy(next)
   }
 

@@ -41,10 +41,18 @@ describe('holdfast ls', () => {
 
   it('holdfast ls counts the clients by status, and says where something is not known', async () => {
     const [nightly, ...others] = LOCKS as [LockInfo, ...LockInfo[]]
-    const { output, exitCode } = await runOn(new FakeFleet([{ ...nightly, isComplete: false }, ...others]), ['ls'])
-    assert.equal(exitCode, 0)
+    const fleet = new FakeFleet([{ ...nightly, doubts: [{ about: 'left-out', count: 1 }] }, ...others])
+    assert.equal((await runOn(fleet, ['ls'])).exitCode, 0)
+    fleet.doubts = [
+      { about: 'silent-clients', count: 1, clients: [client('a', 'reports', 'rep-1', 7, '')] },
+      { about: 'hidden-locks', count: 21, locks: ['x', 'y\nz'] },
+    ]
+    const { output, exitCode } = await runOn(fleet, ['ls'])
+    assert.equal(exitCode, 2)
     assert.match(output, /lock:nightly .* ≥3 {2}nightly report\n/)
-    assert.match(output, /5 locks · 1 incomplete · clients: ● 3 responding {2}○ 0 silent .* \? 1 unlisted\n$/)
+    assert.match(output, /5 locks · clients: ● 3 responding {2}○ 0 silent .* \? 1 unlisted\n! 1 client did not reply: /)
+    assert.match(output, /: reports@rep-1 pid 7\n! this Redis user may not read 21 keys, .*: x, y\\u000az, …\n$/)
+    assert.match((await runOn(fleet, ['ls', '--json'])).output, /"summary":\{"locks":5,"doubts":\[\{"about":"silent-cl/)
   })
 
   it('holdfast ls has a line for a lock without expiry, and one for a free lock that is waited for', async () => {
@@ -55,7 +63,7 @@ describe('holdfast ls', () => {
     ]
     const { output } = await runOn(new FakeFleet(locks), ['ls'])
     assert.match(output, /forever +lock +10ms +app pid 3 +● +no end +0\n/)
-    assert.match(output, /waited +lock +free +0ms +1\n/)
+    assert.match(output, /waited +lock +free +1\n/)
     assert.match((await runOn(new FakeFleet(locks), ['ls', '--json'])).output, /"remainingLeaseMs":null/)
   })
 })
@@ -81,8 +89,9 @@ describe('holdfast who', () => {
   })
 
   it('holdfast who says when there may be more waiters', async () => {
-    const fleet = new FakeFleet([lockInfo('a', [], [], { isComplete: false })])
-    assert.match((await runOn(fleet, ['who', 'a'])).output, /There may be more: a client/)
+    const fleet = new FakeFleet([lockInfo('a', [], [], { doubts: [{ about: 'hidden-listeners', count: 1 }] })])
+    const { output } = await runOn(fleet, ['who', 'a'])
+    assert.match(output, /no waiters among what can be seen\n {2}! this Redis user may not see who waits/)
   })
 })
 

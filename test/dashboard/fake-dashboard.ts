@@ -173,6 +173,7 @@ export class FakeDashboard implements AsyncDisposable {
       losses: clients.reduce((sum, { lossesLastHour = 0 }) => sum + lossesLastHour, 0),
       silentClients: clients.filter(({ lossesLastHour }) => lossesLastHour === undefined).length,
       isTruncated: false,
+      doubts: [],
     }
   }
 }

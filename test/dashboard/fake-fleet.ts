@@ -55,7 +55,7 @@ export function lock(name: string, holders: HolderRow[], more: Partial<LockRow> 
     holders,
     waiters: [],
     otherListeners: 0,
-    isComplete: true,
+    doubts: [],
     ageMs: 0,
     ...more,
   }
@@ -154,6 +154,7 @@ export function demoFleet(): Fleet {
         },
       ],
       suspected: [],
+      doubts: [],
     },
     audit: [
       {

@@ -102,7 +102,7 @@ describe('the page', () => {
   it('the page names a new deadlock in the graph without waiting for the next poll', async () => {
     const fleet = demoFleet()
     const { deadlocks } = fleet
-    fleet.deadlocks = { cycles: [], suspected: [] }
+    fleet.deadlocks = { cycles: [], suspected: [], doubts: [] }
     await using dashboard = await FakeDashboard.start(fleet)
     const { page } = await open(dashboard.url)
     await page.evaluate(`window.setTimeout = ((set) => (call, ms) => ms === 2_000 ? 0 : set(call, ms))(setTimeout)`)

@@ -199,7 +199,7 @@ describe('the other routes', () => {
     const text = await (await dashboard.fetch(new Request('http://localhost/metrics'))).text()
     const series = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
     assert.ok(series.length <= 50, `${series.length}`)
-    assert.ok(series.every((line) => /^holdfast_fleet_\w+(\{kind="[\w ]+"\})? [\d.]+$/.test(line)))
+    assert.ok(series.every((line) => /^holdfast_fleet_\w+(\{(kind|about)="[\w -]+"\})? [\d.]+$/.test(line)))
     assert.ok(!/lock:\d|c0ffee/.test(text))
     const sum = (name: string) =>
       series.filter((line) => line.startsWith(name)).reduce((total, line) => total + Number(line.split(' ').at(-1)), 0)

@@ -58,10 +58,13 @@ describe('an observer', () => {
     const { client: observer, proxy } = await fixture.connectThroughProxy({ commandTimeoutMs: 1_000 })
     const hold = await (await fixture.connect()).getLock('a').lock()
     await fixture.server.admin.call('ACL', 'SETUSER', 'default', '+pubsub')
-    assert.equal((await observer.fleet.inspect('a', { timeoutMs: PATIENT_MS })).isComplete, true)
+    assert.deepEqual((await observer.fleet.inspect('a', { timeoutMs: PATIENT_MS })).doubts, [])
     proxy.delay(600_000, (request) => request.startsWith('SUBSCRIBE'))
-    const { holders, isComplete } = await observer.fleet.inspect('a')
-    assert.deepEqual([holders.map(({ holder }) => holder), isComplete], [[hold.holder], false])
+    const { holders, doubts } = await observer.fleet.inspect('a')
+    assert.deepEqual(
+      [holders.map(({ holder }) => holder), doubts.map(({ about }) => about)],
+      [[hold.holder], ['unasked-clients']],
+    )
     await hold.unlock()
   })
 

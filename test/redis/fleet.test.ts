@@ -5,6 +5,7 @@ import { before, describe, it } from 'node:test'
 import type { Redis } from 'ioredis'
 import type { Client, LockInfo } from '../../src/index.js'
 import { KIND_IDS, KINDS, type KindId } from '../../src/locks/kinds/table.js'
+import { markedId } from '../../src/wire/holder.js'
 import { clientRecordKey, INBOX_PREFIX, lockChannel } from '../../src/wire/keys.js'
 import { setUpFixture } from '../support/fixture.js'
 import { kinds } from '../support/kinds.js'
@@ -84,7 +85,7 @@ describe('an inspection', () => {
       const waiting = kind.lock(waiter, 'a').lock({ label: 'order', waitTimeMs: 60_000 })
       const withWaiter = await waitUntil(async () => {
         const info = await observer.fleet.inspect('a')
-        return info.waiters.length > 0 && info.isComplete && info
+        return info.waiters.length > 0 && info.doubts.length === 0 && info
       })
       const [wait, ...more] = withWaiter.waiters
       assert.deepEqual(more, [])
@@ -93,7 +94,7 @@ describe('an inspection', () => {
       assert.equal(wait.label, 'order')
       assert(wait.waitedMs !== undefined && wait.givesUpInMs !== undefined && wait.givesUpInMs <= 60_000)
       assert.equal(withWaiter.otherListeners, 0)
-      assert.equal(withWaiter.isComplete, true)
+      assert.deepEqual(withWaiter.doubts, [])
       await hold.unlock()
       await (await waiting).unlock()
     })
@@ -128,7 +129,7 @@ describe('an inspection', () => {
     const waiting = waiter.getPermitExpirableSemaphore('a').acquire({ waitTimeMs: 60_000 })
     const info = await waitUntil(async () => {
       const found = await observer.fleet.inspect('a')
-      return found.waiters.length > 0 && found.isComplete && found
+      return found.waiters.length > 0 && found.doubts.length === 0 && found
     })
     assert.equal(info.kind, 'permit expirable semaphore')
     assert.equal(info.holders.length, 1)
@@ -156,7 +157,9 @@ describe('an inspection', () => {
       info[0] = await waitUntil(async () => {
         const found = await observer.fleet.inspect('a')
         return (
-          found.isComplete && found.waiters.filter(({ position }) => position !== undefined).length === at + 1 && found
+          found.doubts.length === 0 &&
+          found.waiters.filter(({ position }) => position !== undefined).length === at + 1 &&
+          found
         )
       })
     }
@@ -180,7 +183,7 @@ describe('an inspection', () => {
     })
     const info = await waitUntil(async () => {
       const found = await observer.fleet.inspect('a')
-      return found.waiters.length > 0 && found.isComplete && found
+      return found.waiters.length > 0 && found.doubts.length === 0 && found
     })
     await hold.unlock()
     assert.deepEqual(info.waiters[0]?.chain, [{ lock: 'b', holder: await nested }])
@@ -275,7 +278,7 @@ describe('an inspection', () => {
   it('an inspection tells a silent client from a gone one, and takes label and age from its record', async () => {
     const [observer, redis] = [await fixture.connect(asked), await raw()]
     const { admin } = fixture.server
-    const id = randomUUID()
+    const id = markedId(randomUUID())
     const holds = [{ lock: 'a', holder: `${id}:1`, count: 1, heldMs: 20_000, label: 'report' }]
     const record = { v: 1, client: id, name: 'reports', host: 'rep-1', pid: 7, version: '1.2.3', holds, waits: [] }
     await admin.set(clientRecordKey(id), JSON.stringify(record), 'PX', 3_540_000)
@@ -293,7 +296,10 @@ describe('an inspection', () => {
     await redis.subscribe(INBOX_PREFIX + id)
     const frozen = await observer.fleet.inspect('a', { timeoutMs: 50 })
     assert.equal(frozen.holders[0]?.status, 'silent')
-    assert.equal(frozen.isComplete, false)
+    assert.deepEqual(
+      frozen.doubts.map(({ about, clients = [] }) => [about, clients.map(({ name }) => name)]),
+      [['silent-clients', ['reports']]],
+    )
     await redis.unsubscribe()
     await admin.del('a', clientRecordKey(id))
   })

@@ -219,7 +219,7 @@ describe('forceUnlock({ holder })', () => {
     const holder = await hold(child)
     await child.stop()
     const lock = client.getLock('a')
-    assert.equal((await force(lock, holder, { graceMs: 0 })).outcome, 'silent')
+    assert.equal((await force(lock, holder, { graceMs: 0 })).outcome, 'unreachable')
     assert.deepEqual(await force(lock, holder, { graceMs: 0, anyway: true }), { outcome: 'freed' })
     assert.deepEqual(await lock.getHolders(), [])
   })

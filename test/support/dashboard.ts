@@ -1,8 +1,10 @@
 /** A fleet that says what a test tells it, and a dashboard on it. */
 
 import type { FleetSource } from '../../src/dashboard/sampler.js'
-import type { ClientState, HolderInfo, LockInfo, WaiterInfo } from '../../src/fleet/lock-info.js'
+import type { Doubt } from '../../src/fleet/doubts.js'
+import type { ClientState, HolderInfo, LockInfo, LockList, WaiterInfo } from '../../src/fleet/lock-info.js'
 import type { AuditEntry } from '../../src/locks/breaking/audit.js'
+import { lockList } from './fakes/lock-list.js'
 
 type UnlockOptions = Parameters<FleetSource['forceUnlock']>[1]
 
@@ -16,7 +18,7 @@ export function heldLock(name: string, changes: Partial<LockInfo> = {}): LockInf
     holders: [holder()],
     waiters: [],
     otherListeners: 0,
-    isComplete: true,
+    doubts: [],
     ...changes,
   }
 }
@@ -33,6 +35,8 @@ export class FakeFleet implements FleetSource {
   present: LockInfo[] = []
   presentClients: ClientState[] = [{ ...ORDERS, status: 'responding', lossesLastHour: 0 }]
   entries: AuditEntry[] = []
+  /** What a list does not say. */
+  doubts: readonly Doubt[] = []
   /** Thrown by every call. */
   failure: Error | undefined
   /** How often all locks were read, how often the contended ones, and single ones. */
@@ -42,7 +46,11 @@ export class FakeFleet implements FleetSource {
   /** Called before the locks are read. */
   beforeRead: () => void | Promise<void> = () => {}
 
-  async *locks({ contended = false, limit = Number.POSITIVE_INFINITY } = {}): AsyncGenerator<LockInfo> {
+  locks(options: { contended?: boolean; limit?: number } = {}): LockList {
+    return lockList(this.#locks(options), this.doubts)
+  }
+
+  async *#locks({ contended = false, limit = Number.POSITIVE_INFINITY }) {
     this.reads[contended ? 'contended' : 'all']++
     await this.beforeRead()
     if (this.failure) throw this.failure

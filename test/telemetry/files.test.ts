@@ -32,10 +32,10 @@ describe('docs/metrics.md', () => {
 
 /** What the dashboard exports. */
 function fleetMetrics(): string {
-  const locks = [heldLock('lock:a')]
+  const locks = [{ info: heldLock('lock:a'), oldestMs: 1_000 }]
   return metricsOf(
     locks,
-    totalsOf(locks, { deadlocks: 1, newHolds: 0, losses: 0, silentClients: 0, isTruncated: false }),
+    totalsOf(locks, { deadlocks: 1, newHolds: 0, losses: 0, silentClients: 0, isTruncated: false, doubts: [] }),
   )
 }
 

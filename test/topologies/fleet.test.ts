@@ -37,7 +37,7 @@ async function lookAt(observer: Client, holder: Client, waiter: Client): Promise
   const info = await waitUntil(
     async () => {
       const found = await observer.fleet.inspect('lock:7')
-      return found.waiters.length > 0 && found.isComplete && found
+      return found.waiters.length > 0 && found.doubts.length === 0 && found
     },
     { timeoutMs: 30_000, message: 'the waiter is seen' },
   )

@@ -30,7 +30,7 @@ for (const driver of clusterDrivers) {
       const subscription = wakeups.listen(reply, (text) => void (text && texts.push(text)))
       await waitUntil(() => subscription.isLive)
       const request = writeStateRequest({ reply, limit: 10 })
-      assert.ok((await publish(theirs, INBOX_PREFIX + client.id, request)) >= 1)
+      assert.equal(await publish(theirs, INBOX_PREFIX + client.id, request), 1)
       await waitUntil(() => texts.length > 0, { message: 'a reply' })
       assert.deepEqual(
         readStateReply(texts[0] ?? '')?.waits.map(({ lock, label }) => [lock, label]),

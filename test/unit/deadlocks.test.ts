@@ -42,7 +42,7 @@ function lock(
     holders,
     waiters,
     otherListeners: 0,
-    isComplete: true,
+    doubts: [],
     ...other,
   }
 }

@@ -14,14 +14,17 @@ const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 
 let fixture: ClientFixture
 let theirs: Lock
-/** Whether the holder's client gets messages. */
+/** Whether the holder's client gets messages, and whether it listens on its inbox at all. */
 let isReachable: boolean
+let isListening: boolean
 let marks: ForcedMarks
 
 beforeEach(() => {
   fixture = new ClientFixture({ commandTimeoutMs: 3_000 })
   theirs = fixture.other.getLock('a')
   isReachable = true
+  isListening = true
+  fixture.redis.connect((channel) => isListening && channel === INBOX_PREFIX + fixture.client.id)
   marks = new ForcedMarks(fixture.lock.context)
   fixture.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
     if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + fixture.client.id) return undefined
@@ -373,6 +376,47 @@ describe('a notice that the holder missed', () => {
     const pauses = sent.slice(1).map((at, index) => at - (sent[index] ?? 0))
     assert(pauses.length >= 5 && pauses.every((ms) => ms >= 250 && ms <= 360), `${pauses}`)
     await hold.unlock()
+  })
+})
+
+describe('a holder without an inbox', () => {
+  it('a holder without an inbox is unreachable after a second, whatever the grace, and keeps its lock', async () => {
+    const { clock } = fixture
+    isReachable = isListening = false
+    const hold = await fixture.lock.lock()
+    const startedAt = clock.now()
+    const result = await clock.until(force(hold, { graceMs: 60_000 }))
+    assert.deepEqual(result, { outcome: 'unreachable', holder: { holder: hold.holder, holdCount: 1 } })
+    const took = clock.now() - startedAt
+    assert(took >= 1_000 && took <= 1_200, `${took} ms`)
+    assert.equal(markInRedis(hold.holder), null)
+    const [entry] = await readAudit(theirs.context as LeaseContext)
+    assert.equal(entry?.outcome, 'unreachable')
+    await clock.advance(100)
+    fixture.assertSafe(hold)
+    await hold.unlock()
+  })
+
+  it('a holder without an inbox that is back within the second reacts', async () => {
+    const { clock } = fixture
+    isReachable = isListening = false
+    const hold = await fixture.lock.lock()
+    const forcing = force(hold)
+    await clock.advance(700)
+    isReachable = isListening = true
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    assert.equal(hold.lostError?.reason, 'forced')
+  })
+
+  it('a holder without an inbox keeps its lock for all of the grace before anyway frees it', async () => {
+    const { clock, redis } = fixture
+    isReachable = isListening = false
+    const hold = await fixture.lock.lock()
+    const forcing = force(hold, { graceMs: 2_000, anyway: true })
+    await clock.advance(4_400)
+    assert(redis.isHeldBy('a', hold.holder))
+    assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
+    await assert.rejects(hold.unlock(), { reason: 'gone' })
   })
 })
 

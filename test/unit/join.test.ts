@@ -9,6 +9,8 @@ import type { HoldState, WaitState } from '../../src/fleet/protocol.js'
 import type { ClientRecord } from '../../src/fleet/record.js'
 
 const NOW = 1_000
+/** As of Holdfast: only these have records. */
+const C1 = 'c1-401dfa57'
 
 interface Situation {
   holders?: string[]
@@ -20,6 +22,8 @@ interface Situation {
   absent?: string[]
   records?: Record<string, { holds?: HoldState[]; waits?: WaitState[] }>
   listeners?: number | undefined
+  as?: 'semaphore' | 'latch'
+  number?: number
 }
 
 function join(situation: Situation) {
@@ -27,6 +31,7 @@ function join(situation: Situation) {
   const keys: LockKeys = {
     ...{ key: 'a', kind, exists: true, remainingLeaseMs: 20_000, queue, tickets, isCut: false },
     holders: holders.map((holder) => ({ holder, holdCount: 1 })),
+    ...(situation.number !== undefined && { number: situation.number }),
   }
   const replies = Object.entries(says).map(([client, { holds = [], waits = [], more = 0 }]): [string, TimedReply] => [
     client,
@@ -36,7 +41,8 @@ function join(situation: Situation) {
     replies: new Map(replies),
     silent: new Set(silent),
     absent: new Set(absent),
-    hasAskedAll: true,
+    unasked: new Set(),
+    overheard: new Set(),
   }
   const records = Object.entries(situation.records ?? {}).map(
     ([id, { holds = [], waits = [] }]): [string, ClientRecord] => [
@@ -46,7 +52,8 @@ function join(situation: Situation) {
   )
   const testimony = new ClientReports(answers, () => NOW)
   for (const [id, record] of records) testimony.addRecord(id, record)
-  const listeners = 'listeners' in situation ? situation.listeners : 0
+  const count = 'listeners' in situation ? situation.listeners : 0
+  const listeners = count === undefined ? undefined : { count, as: situation.as }
   return joinLock(keys, testimony, (key) => key, listeners, 1)
 }
 
@@ -75,22 +82,25 @@ describe('a lock as it is shown', () => {
     const { info } = join({
       kind: 'permit expirable semaphore',
       holders: ['0f0f'],
-      says: { c1: { holds: [hold('0f0f')] } },
-      records: { c1: {} },
+      says: { [C1]: { holds: [hold('0f0f')] } },
+      records: { [C1]: {} },
     })
-    assert.equal(info.holders[0]?.client?.id, 'c1')
+    assert.equal(info.holders[0]?.client?.id, C1)
     assert.equal(info.holders[0].heldMs, 110)
   })
 
   it('a lock shows what a silent client last recorded, made older by the age of the record', () => {
     for (const [status, absence] of [
-      ['silent', { silent: ['c1'] }],
-      ['disconnected', { absent: ['c1'] }],
+      ['silent', { silent: [C1] }],
+      ['disconnected', { absent: [C1] }],
     ] as [string, Situation][]) {
-      const { info } = join({ holders: ['c1:1'], records: { c1: { holds: [hold('c1:1')] } }, ...absence })
+      const { info } = join({ holders: [`${C1}:1`], records: { [C1]: { holds: [hold(`${C1}:1`)] } }, ...absence })
       const [first] = info.holders
-      assert.deepEqual([first?.status, first?.heldMs, first?.client?.name], [status, 5_100, 'c1'])
-      assert.equal(info.isComplete, status === 'disconnected')
+      assert.deepEqual([first?.status, first?.heldMs, first?.client?.name], [status, 5_100, C1])
+      assert.deepEqual(
+        info.doubts.map(({ about }) => about),
+        status === 'silent' ? ['silent-clients'] : [],
+      )
     }
   })
 
@@ -125,7 +135,7 @@ describe('a lock as it is shown', () => {
   })
 
   it('a lock as it is shown has no waiter by a record that no queue confirms', () => {
-    const { info } = join({ records: { c1: { waits: [wait(10)] } }, absent: ['c1'] })
+    const { info } = join({ records: { [C1]: { waits: [wait(10)] } }, absent: [C1] })
     assert.deepEqual(info.waiters, [])
   })
 
@@ -135,9 +145,54 @@ describe('a lock as it is shown', () => {
     assert.equal(join({ says, listeners: 0 }).info.otherListeners, 0)
   })
 
-  it('a lock as it is shown is incomplete if listeners are not known, or a client left something out', () => {
-    assert.equal(join({}).info.isComplete, true)
-    assert.equal(join({ listeners: undefined }).info.isComplete, false)
-    assert.equal(join({ says: { c1: { more: 3 } } }).info.isComplete, false)
+  it('a lock is in doubt where listeners are hidden, a list is cut, or nothing shows what it is', () => {
+    assert.deepEqual(join({}).info.doubts, [])
+    assert.deepEqual(join({ listeners: undefined }).info.doubts, [{ about: 'hidden-listeners', count: 1 }])
+    assert.deepEqual(join({ kind: 'unknown' }).info.doubts, [{ about: 'unknown-kind', count: 1 }])
+  })
+
+  it('a silent client is named in the locks that it may be part of, and in no other', () => {
+    const named = (situation: Situation) =>
+      join({ silent: [C1], ...situation }).info.doubts.flatMap((one) => one.clients)
+    assert.deepEqual(named({ records: { [C1]: {} } }), [])
+    const whole = [{ id: C1, name: C1, host: 'h', pid: 1, version: '' }]
+    assert.deepEqual(named({ holders: [`${C1}:1`], records: { [C1]: {} } }), whole)
+    assert.deepEqual(named({ tickets: [`${C1}:1`], records: { [C1]: {} } }), whole)
+    assert.deepEqual(named({ listeners: 1 }), [{ id: C1, name: '', host: '', pid: 0, version: '' }])
+  })
+
+  it('a waiter that was stopped is counted once, in a queue or by its record', () => {
+    const queued = join({ silent: [C1], tickets: [`${C1}:1`], listeners: 1 }).info
+    assert.deepEqual([queued.waiters.length, queued.otherListeners], [1, 0])
+    const recorded: Situation = { silent: [C1], records: { [C1]: { waits: [wait(70)] } } }
+    const { waiters, otherListeners } = join({ ...recorded, listeners: 2 }).info
+    assert.deepEqual(
+      [waiters.map(({ status, waitedMs }) => [status, waitedMs]), otherListeners],
+      [[['silent', 5_070]], 1],
+    )
+    assert.deepEqual(join({ ...recorded, listeners: 0 }).info.waiters, [], 'nobody listens: it no longer waits')
+  })
+
+  it('a number is a semaphore or a latch if somebody waits for it as such', () => {
+    const shown = (situation: Situation) => {
+      const { kind, freePermits, count, doubts } = join({ number: 3, ...situation }).info
+      return [kind, freePermits, count, doubts.length]
+    }
+    assert.deepEqual(shown({ kind: 'semaphore' }), ['semaphore', 3, undefined, 0])
+    assert.deepEqual(shown({ kind: 'semaphore', number: -2 }), ['semaphore', 0, undefined, 0])
+    assert.deepEqual(shown({ kind: 'unknown', listeners: 1, as: 'semaphore' }), ['semaphore', 3, undefined, 0])
+    assert.deepEqual(shown({ kind: 'unknown', listeners: 1, as: 'latch' }), ['latch', undefined, 3, 0])
+    assert.deepEqual(shown({ kind: 'unknown', listeners: 1 }), ['unknown', undefined, undefined, 1])
+    assert.deepEqual(shown({ kind: 'lock' }), ['lock', undefined, undefined, 0])
+  })
+
+  it('a record about a client of Redisson is not believed: it writes none', () => {
+    const java = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f'
+    const { info } = join({
+      holders: [`${java}:41`],
+      absent: [java],
+      records: { [java]: { holds: [hold(`${java}:41`)] } },
+    })
+    assert.deepEqual(info.holders, [{ holder: `${java}:41`, holdCount: 1, status: 'unlisted' }])
   })
 })

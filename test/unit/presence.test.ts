@@ -66,10 +66,10 @@ async function present(): Promise<void> {
   await (await waiting).unlock()
 }
 
-describe('a client that neither waits nor holds anything for 10 s', () => {
+describe('a client that neither waits nor holds anything for 1 s', () => {
   it('an idle client sends nothing for those who might ask, and subscribes to nothing', async () => {
     const hold = await fixture.lock.lock()
-    await fixture.clock.advance(9_000)
+    await fixture.clock.advance(900)
     await hold.unlock()
     assert.deepEqual(
       fixture.port.sent.map(({ name }) => name),
@@ -90,16 +90,16 @@ describe('the inbox and the record of a client', () => {
     assert.equal(writes(), 1)
   })
 
-  it('the inbox and the record come once something has been held for 10 s, with it in the record', async () => {
+  it('the inbox and the record come once something has been held for 1 s, with it in the record', async () => {
     const hold = await fixture.lock.lock({ label: 'refund' })
     const { holder } = hold
-    await fixture.clock.advance(10_000)
+    await fixture.clock.advance(1_000)
     assert.deepEqual(fixture.port.channels, [inboxOf(client)])
-    assert.deepEqual(recorded().holds, [{ lock: 'a', holder, count: 1, heldMs: 10_000, label: 'refund' }])
+    assert.deepEqual(recorded().holds, [{ lock: 'a', holder, count: 1, heldMs: 1_000, label: 'refund' }])
     await fixture.clock.advance(60_000)
     assert.equal(writes(), 1, 'the list is the same')
     const second = await client.getLock('b').lock()
-    await fixture.clock.advance(20_000)
+    await fixture.clock.advance(10_000)
     assert.equal(writes(), 2)
     assert.deepEqual(
       recorded().holds.map(({ lock }) => lock),
@@ -107,6 +107,37 @@ describe('the inbox and the record of a client', () => {
     )
     await hold.unlock()
     await second.unlock()
+  })
+
+  for (const lockWatchdogTimeoutMs of [600, 120_000, 3_600_000]) {
+    it(`the inbox and the record come after 1 s with a lease of ${lockWatchdogTimeoutMs} ms`, async () => {
+      await fixture.close()
+      open({ lockWatchdogTimeoutMs, inspection: true })
+      const hold = await fixture.lock.lock()
+      await fixture.clock.advance(1_000)
+      assert.equal(recorded().holds.length, 1)
+      await hold.unlock()
+      await fixture.clock.advance(30_000)
+      const again = await client.getLock('b').lock()
+      await fixture.clock.advance(1_000)
+      assert.deepEqual(
+        recorded().holds.map(({ lock }) => lock),
+        ['b'],
+        'after a pause too',
+      )
+      await again.unlock()
+    })
+  }
+
+  it('the inbox and the record come at once if the client describes itself', async () => {
+    const hold = await fixture.lock.lock({ label: 'report' })
+    client.fleet.describe()
+    await turn()
+    assert.deepEqual(
+      recorded().holds.map(({ label }) => label),
+      ['report'],
+    )
+    await hold.unlock()
   })
 
   it('the inbox and the record are renewed by a client that only waits, every 20 minutes', async () => {
@@ -377,7 +408,7 @@ describe('what Redis refuses for now', () => {
   it('what Redis refuses for now is tried again at the next tick', async () => {
     fixture.port.once('SET', { errorReply: 'OOM command not allowed' })
     const hold = await fixture.lock.lock()
-    await fixture.clock.advance(10_000)
+    await fixture.clock.advance(1_000)
     assert.equal(recordOf(client), null)
     await fixture.clock.advance(10_000)
     assert.equal(recorded().holds.length, 1)

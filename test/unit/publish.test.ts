@@ -5,11 +5,11 @@ import { publish } from '../../src/delivery/publish.js'
 import type { Scripts } from '../../src/delivery/scripts.js'
 
 /** @param spublish  the reply to SPUBLISH */
-function scriptsOf(isCluster: boolean, spublish: unknown): { scripts: Scripts; sent: string[] } {
+function scriptsOf(isCluster: boolean, spublish: unknown, receivers = 2): { scripts: Scripts; sent: string[] } {
   const sent: string[] = []
   const command = async ([name]: string[], key: string): Promise<unknown> => {
     sent.push(`${name} at the node of ${key}`)
-    if (name === 'PUBLISH') return 2
+    if (name === 'PUBLISH') return receivers
     if (spublish instanceof Error) throw spublish
     return spublish
   }
@@ -30,6 +30,12 @@ describe('publish', () => {
     )
     assert.equal(await publish(scripts, 'c', 'm'), 2)
     assert.deepEqual(sent, ['SPUBLISH at the node of c', 'PUBLISH at the node of c'])
+  })
+
+  it('publish does not take the receivers of one node for those of all nodes', async () => {
+    const { scripts } = scriptsOf(true, new Error("ERR unknown command 'SPUBLISH'"), 0)
+    assert.equal(await publish(scripts, 'c', 'm'), undefined)
+    assert.equal(await publish(scriptsOf(false, 1, 0).scripts, 'c', 'm'), 0)
   })
 
   it('publish sends a message once if the cluster refuses it for another reason', async () => {

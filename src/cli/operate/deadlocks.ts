@@ -2,12 +2,13 @@
 import type { Cycle, Deadlocks } from '../../fleet/deadlocks.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
+import { EXIT } from '../exit-codes.js'
 import { counted, type Terminal } from '../terminal.js'
-import { clockTime, nameOf, STATUSES, unlockCommand } from './describe.js'
+import { clockTime, doubtLines, nameOf, STATUSES, unlockCommand } from './describe.js'
 import { repeat } from './repeat.js'
 import type { Session } from './view.js'
 
-/** `holdfast deadlocks`: call chains that wait for each other. @returns the exit code: 0 none, 1 found */
+/** `holdfast deadlocks`: call chains that wait for each other. @returns the exit code: 0 none, 1 found, 2 not all could be seen */
 export async function deadlocks(session: Session): Promise<number> {
   const { fleet, options, terminal, now } = session
   const { timeoutMs } = options
@@ -16,12 +17,13 @@ export async function deadlocks(session: Session): Promise<number> {
   if (!options.watch) {
     const found = await fleet.deadlocks({ timeoutMs })
     print(found)
-    return found.cycles.length > 0 ? 1 : 0
+    if (found.cycles.length > 0) return 1
+    return found.doubts.length > 0 ? EXIT.inDoubt : 0
   }
   let shown: string | undefined
   await repeat(session, async () => {
     const found = await fleet.deadlocks({ timeoutMs })
-    const members = JSON.stringify(membersOf(found))
+    const members = JSON.stringify([membersOf(found), found.doubts])
     if (members === shown) return
     shown = members
     if (!options.json) terminal.print(clockTime(now()))
@@ -37,14 +39,14 @@ function membersOf({ cycles, suspected }: Deadlocks): string[][] {
   )
 }
 
-function linesOf({ cycles, suspected }: Deadlocks, terminal: Terminal): string[] {
+function linesOf({ cycles, suspected, doubts }: Deadlocks, terminal: Terminal): string[] {
   const all = [
     ...cycles.flatMap((cycle) => cycleLines(cycle, terminal)),
     ...suspected.flatMap((cycle) => cycleLines(cycle, terminal, true)),
   ]
-  if (all.length === 0) return ['no deadlock']
+  const none = doubts.length > 0 ? 'no deadlock among what can be seen' : 'no deadlock'
   const advice = 'Take these locks in the same order everywhere, or together with getMultiLock.'
-  return cycles.length > 0 ? [...all, advice] : all
+  return [...(all.length > 0 ? all : [none]), ...(cycles.length > 0 ? [advice] : []), ...doubtLines(doubts, terminal)]
 }
 
 /** @param isPossible  somebody seems to wait, and nobody says for what */

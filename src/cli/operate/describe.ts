@@ -1,15 +1,18 @@
 /** How locks, holders and waiters are put into words. All text that comes from Redis passes through here. */
+import { type Doubt, doubtText } from '../../fleet/doubts.js'
 import {
   countWaiters,
   type HolderInfo,
   type HolderStatus,
   type LockInfo,
+  mayHaveMoreWaiters,
   type WaiterInfo,
 } from '../../fleet/lock-info.js'
 import { forShell } from '../../util/quoting.js'
 import { word } from '../../util/visible.js'
 import { isMarked } from '../../wire/holder.js'
-import type { Style } from '../terminal.js'
+import { cutTo, fill } from '../cells.js'
+import { counted, grouped, type Style, type Terminal } from '../terminal.js'
 
 export const STATUSES = {
   responding: { sign: '●', style: 'green', meaning: 'responding' },
@@ -21,7 +24,7 @@ export const STATUSES = {
   disconnected: {
     sign: '✗',
     style: 'red',
-    meaning: 'disconnected: nothing listens on its inbox, so its process is probably gone',
+    meaning: 'disconnected: nobody listens on its inbox, so its process is gone or cut off',
   },
   unlisted: {
     sign: '?',
@@ -67,9 +70,32 @@ export function clientOf({ client }: HolderInfo): string | undefined {
 
 /** How many wait; `≥` if there may be more than that. */
 export function waitingCount(lock: LockInfo): string {
-  const isExact = lock.otherListeners === 0 && lock.isComplete
+  const isExact = lock.otherListeners === 0 && !mayHaveMoreWaiters(lock)
   return `${isExact ? '' : '≥'}${countWaiters(lock)}`
 }
+
+/** `2 of 5 permits free`, `no permit free`, `3 to count down`; undefined: it is no semaphore and no latch. */
+export function countersOf({ kind, freePermits, count, holders, doubts }: LockInfo): string | undefined {
+  if (count !== undefined) return `${grouped(count)} to count down`
+  if (freePermits === undefined) return undefined
+  const isAllKnown = kind === 'permit expirable semaphore' && !doubts.some(({ about }) => about === 'left-out')
+  if (isAllKnown) return `${grouped(freePermits)} of ${counted(freePermits + holders.length, 'permit')} free`
+  return freePermits === 0 ? 'no permit free' : `${counted(freePermits, 'permit')} free`
+}
+
+/** What a command could not see: below what it could. */
+export function doubtLines(doubts: readonly Doubt[], terminal: Terminal, indent = ''): string[] {
+  const width = terminal.width - indent.length - MARK.length
+  return doubts.flatMap((doubt) => {
+    const words = doubtText(doubt, (name) => cutTo(MAX_NAME, word(name))).split(' ')
+    const [first = '', ...others] = fill(words, width, ' ').map((line) => cutTo(width, line))
+    return [`${indent}${terminal.paint('yellow', MARK)}${first}`, ...others.map((line) => `${indent}  ${line}`)]
+  })
+}
+
+const MARK = '! '
+/** The longest name in a doubt, in cells. */
+const MAX_NAME = 60
 
 /** How long its oldest hold has lasted; undefined: not known. */
 export function ageOf({ holders }: LockInfo): number | undefined {

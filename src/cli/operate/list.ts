@@ -1,11 +1,12 @@
 // A table of locks, for `holdfast ls` and `holdfast top`.
+import type { Doubt } from '../../fleet/doubts.js'
 import { countWaiters, type HolderStatus, type LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
 import { clientIdOf } from '../../wire/holder.js'
 import { cellsOf, fill } from '../cells.js'
 import { counted, type Terminal } from '../terminal.js'
-import { ageOf, nameOf, STATUSES, waitingCount } from './describe.js'
+import { ageOf, countersOf, doubtLines, nameOf, STATUSES, waitingCount } from './describe.js'
 import type { FleetOptions, Sort } from './options.js'
 import { type Cell, type Column, tableOf } from './table.js'
 
@@ -32,22 +33,28 @@ export function tableOfLocks(
   width = terminal.width,
 ): string[] {
   const rows = locks.map((lock): Cell[] => {
-    const [oldest, ...others] = lock.holders
+    const [oldest] = lock.holders
     const age = ageOf(lock)
     const status = oldest && STATUSES[oldest.status]
-    const more = others.length > 0 ? ` +${others.length}` : ''
     return [
       word(lock.name),
       oldest?.mode ?? lock.kind,
       age === undefined ? (oldest ? seenSince(lock) : '') : durationOf(age),
-      oldest ? nameOf(oldest) + more : 'free',
+      byOf(lock),
       status ? { text: status.sign, style: status.style } : '',
-      durationOf(lock.remainingLeaseMs),
+      oldest ? durationOf(lock.remainingLeaseMs) : '',
       waitingCount(lock),
       oldest?.label === undefined ? '' : word(oldest.label),
     ]
   })
   return tableOf(COLUMNS, rows, terminal, width)
+}
+
+/** Who holds it, and of a semaphore or latch what is left of it. */
+function byOf(lock: LockInfo): string {
+  const [oldest, ...others] = lock.holders
+  const by = oldest && nameOf(oldest) + (others.length > 0 ? ` +${others.length}` : '')
+  return [countersOf(lock), by].filter((text) => text !== undefined).join(', ') || 'free'
 }
 
 /** Locks of unknown age stay: the operator may be looking for one of them. */
@@ -78,13 +85,13 @@ function suspicion(lock: LockInfo): number {
 
 export interface Summary {
   locks: number
-  /** Locks of which something is not known, because a client was silent or there was too much. */
-  incomplete: number
+  /** What is hidden, unknown or left out. */
+  doubts: readonly Doubt[]
   /** Clients that hold or wait, by status. */
   clients: Record<HolderStatus, number>
 }
 
-export function summaryOf(locks: readonly LockInfo[]): Summary {
+export function summaryOf(locks: readonly LockInfo[], doubts: readonly Doubt[]): Summary {
   const statuses = new Map<string, HolderStatus>()
   for (const { holders, waiters } of locks) {
     for (const { client, holder = '', status } of [...holders, ...waiters]) {
@@ -93,19 +100,24 @@ export function summaryOf(locks: readonly LockInfo[]): Summary {
   }
   const clients: Record<HolderStatus, number> = { responding: 0, silent: 0, disconnected: 0, unlisted: 0 }
   for (const status of statuses.values()) clients[status]++
-  return { locks: locks.length, incomplete: locks.filter(({ isComplete }) => !isComplete).length, clients }
+  return { locks: locks.length, doubts, clients }
 }
 
-/** `3 locks · clients: ● 2 responding  ○ 0 silent  ✗ 1 disconnected  ? 1 unlisted`, on as many lines as that needs. */
-export function summaryLines({ locks, incomplete, clients }: Summary, terminal: Terminal, time = ''): string[] {
-  const doubt = incomplete > 0 ? ` · ${incomplete} incomplete` : ''
+/**
+ * `3 locks · clients: ● 2 responding  ○ 0 silent  ✗ 1 disconnected  ? 1 unlisted`, on as many lines as that needs, and a line
+ * for each doubt.
+ */
+export function summaryLines({ locks, doubts, clients }: Summary, terminal: Terminal, time = ''): string[] {
   const counts = Object.entries(STATUSES).map(
     ([status, { sign }]) => `${sign} ${clients[status as HolderStatus]} ${status}`,
   )
-  const [subject, first] = [`${time}${counted(locks, 'lock')}${doubt}`, `clients: ${counts.shift()}`]
+  const [subject, first] = [`${time}${counted(locks, 'lock')}`, `clients: ${counts.shift()}`]
   const isShort = cellsOf(`${subject} · ${first}`) <= terminal.width
   const parts = [...(isShort ? [`${subject} · ${first}`] : [subject, first]), ...counts]
   const painted = (line: string, { sign, style }: (typeof STATUSES)[HolderStatus]): string =>
     line.replace(`${sign} `, `${terminal.paint(style, sign)} `)
-  return fill(parts, terminal.width).map((line) => Object.values(STATUSES).reduce(painted, line))
+  return [
+    ...fill(parts, terminal.width).map((line) => Object.values(STATUSES).reduce(painted, line)),
+    ...doubtLines(doubts, terminal),
+  ]
 }

@@ -1,4 +1,5 @@
 // `holdfast top`.
+import { type Doubt, mergeDoubts } from '../../fleet/doubts.js'
 import type { LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { clockTime } from './describe.js'
@@ -18,11 +19,12 @@ export async function top(session: Session): Promise<number> {
   let height = 0
   const refresh = async (): Promise<void> => {
     const locks = await sample.next()
-    if (options.json) return terminal.printJson({ at: new Date(now()).toISOString(), locks })
+    const { doubts } = sample
+    if (options.json) return terminal.printJson({ at: new Date(now()).toISOString(), locks, doubts })
     const isRedrawn = terminal.isTerminal && !options.once
     const most = isRedrawn ? terminal.liveRows : locks.length
     const all = [
-      ...summaryLines(summaryOf(locks), terminal, `${clockTime(now())}  `),
+      ...summaryLines(summaryOf(locks, doubts), terminal, `${clockTime(now())}  `),
       ...tableOfLocks(locks.slice(0, most), terminal, (lock) => sample.seenSince(lock)),
     ]
     if (!isRedrawn) return terminal.print(...all, ...(options.once ? [] : ['']))
@@ -41,6 +43,9 @@ class Sample {
   readonly #fleet: FleetView
   readonly #session: Session
   #locks = new Map<string, LockInfo>()
+  /** Of the last list, and the keys that the last list of all locks could not read. */
+  #doubts: readonly Doubt[] = []
+  #hidden: readonly Doubt[] = []
   #listedAt = Number.NEGATIVE_INFINITY
   /** Since when each hold of unknown age has been seen, by lock and holder. */
   #firstSeen = new Map<string, number>()
@@ -60,6 +65,11 @@ class Sample {
     }
     this.#firstSeen = seen
     return sorted([...this.#locks.values()], 'waiters')
+  }
+
+  /** What the sample does not say. */
+  get doubts(): readonly Doubt[] {
+    return mergeDoubts(this.#hidden, this.#doubts)
   }
 
   seenSince(lock: LockInfo): string {
@@ -88,8 +98,10 @@ class Sample {
   async #read(contended: boolean): Promise<Map<string, LockInfo>> {
     const { subject, timeoutMs } = this.#session.options
     const locks = new Map<string, LockInfo>()
-    for await (const lock of this.#fleet.locks({ match: subject || undefined, contended, timeoutMs }))
-      locks.set(lock.name, lock)
+    const found = this.#fleet.locks({ match: subject || undefined, contended, timeoutMs })
+    for await (const lock of found) locks.set(lock.name, lock)
+    this.#doubts = found.doubts
+    if (!contended) this.#hidden = found.doubts.filter(({ about }) => about === 'hidden-locks')
     return locks
   }
 }

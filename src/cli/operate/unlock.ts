@@ -36,12 +36,13 @@ export async function unlock(session: Session): Promise<number> {
       released: `released by its holder within ${took}`,
       freed: `freed: its holder did not react within ${took}`,
       silent: `nothing has changed: its holder did not react within ${took}. --anyway would free the lock`,
+      unreachable: `nothing has changed: nobody listens on the inbox of its holder. --anyway would free the lock`,
       'not-held': 'nothing has changed: that holder no longer held it',
     }
     const after = isQuarantined ? `, and nobody had the lock for ${durationOf(quarantineMs)} after that` : ''
     terminal.print(`${clockTime(now())}  ${sentences[outcome]}${after}`)
   }
-  return { released: 0, freed: 0, silent: EXIT.conflict, 'not-held': 1 }[outcome]
+  return { released: 0, freed: 0, silent: EXIT.conflict, unreachable: EXIT.conflict, 'not-held': 1 }[outcome]
 }
 
 function whoHolds({ holders }: LockInfo): string {
@@ -77,7 +78,7 @@ function consequence({ status }: HolderInfo, others: number, { graceMs, anyway, 
     const then = others > 0 ? `It loses the lock, which ${keep},` : 'The next waiter gets the lock'
     return `It is responding, and will be interrupted. ${then} once its work has stopped, after ${durationOf(graceMs)} at the latest.`
   }
-  const problem = status === 'unlisted' ? 'It cannot be notified' : 'It is not responding'
+  const problem = status === 'silent' ? 'It is not responding' : 'It cannot be notified'
   const timeout = durationOf(reactionTimeout(graceMs))
   const freed = others > 0 ? `taken from it, and ${keep} it` : 'freed for the next waiter'
   if (!anyway) {

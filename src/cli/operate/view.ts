@@ -1,7 +1,8 @@
 // The session that the commands for operators share: client, terminal and options.
 import type { Deadlocks } from '../../fleet/deadlocks.js'
 import type { LockListening } from '../../fleet/lock-channels.js'
-import type { LockInfo } from '../../fleet/lock-info.js'
+import type { LockInfo, LockList } from '../../fleet/lock-info.js'
+import type { ForceOutcome } from '../../locks/breaking/audit.js'
 import type { Terminal } from '../terminal.js'
 import type { FleetOptions } from './options.js'
 
@@ -9,9 +10,9 @@ import type { FleetOptions } from './options.js'
 export interface FleetView {
   inspect(name: string, options: { timeoutMs: number }): Promise<LockInfo>
   subscribeToLock(name: string, onHint: () => void): LockListening
-  locks(options: { match: string | undefined; contended: boolean; timeoutMs: number }): AsyncIterable<LockInfo>
+  locks(options: { match: string | undefined; contended: boolean; timeoutMs: number }): LockList
   deadlocks(options: { timeoutMs: number }): Promise<Deadlocks>
-  forceUnlock(name: string, order: ForceRequest): Promise<{ outcome: 'released' | 'freed' | 'silent' | 'not-held' }>
+  forceUnlock(name: string, order: ForceRequest): Promise<{ outcome: ForceOutcome }>
 }
 
 export interface ForceRequest {

@@ -1,14 +1,15 @@
 // `holdfast who`.
-import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import { type HolderInfo, type LockInfo, mayHaveMoreWaiters, type WaiterInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
+import { EXIT } from '../exit-codes.js'
 import { counted, grouped, type Terminal } from '../terminal.js'
-import { clientOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount } from './describe.js'
+import { clientOf, countersOf, doubtLines, nameOf, STATUSES, timeOf, unlockCommand, waitingCount } from './describe.js'
 import type { Session } from './view.js'
 
 const MAX_WAITERS = 50
 
-/** `holdfast who`: everything that is known of a lock. @returns the exit code: 0 held, 1 free */
+/** `holdfast who`: everything that is known of a lock. @returns the exit code: 0 taken, 1 free, 2 not known */
 export async function who(session: Session): Promise<number> {
   const { fleet, options, terminal, now } = session
   const inspect = (): Promise<LockInfo> => fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
@@ -16,7 +17,13 @@ export async function who(session: Session): Promise<number> {
   const lock = await inspect()
   if (options.json) terminal.printJson(addresses ? withAddresses(lock, addresses) : lock)
   else terminal.print(...linesOf(lock, { terminal, now: now(), stack: options.stack, addresses }))
-  return lock.holders.length > 0 ? 0 : 1
+  if (isTaken(lock)) return 0
+  return lock.doubts.some(({ about }) => about === 'unknown-kind') ? EXIT.inDoubt : 1
+}
+
+/** Whether somebody holds it, no permit is free, or the latch is closed. */
+function isTaken({ holders, freePermits, count = 0 }: LockInfo): boolean {
+  return freePermits === undefined ? holders.length > 0 || count > 0 : freePermits === 0
 }
 
 type Addresses = ReadonlyMap<string, string>
@@ -38,15 +45,26 @@ interface Shown {
 }
 
 function linesOf(lock: LockInfo, shown: Shown): string[] {
-  const { name, kind, holders, remainingLeaseMs } = lock
-  const lease = remainingLeaseMs === Number.POSITIVE_INFINITY ? 'never expires' : `${durationOf(remainingLeaseMs)} left`
-  const title =
-    holders.length === 0 ? `${word(name)} is free` : `${word(name)}: ${kind}, ${countOf(holders)}lease ${lease}`
   return [
-    shown.terminal.paint('bold', title),
-    ...holders.flatMap((holder) => holderLines(lock, holder, shown)),
+    shown.terminal.paint('bold', titleOf(lock)),
+    ...lock.holders.flatMap((holder) => holderLines(lock, holder, shown)),
+    ...(lock.kind === 'semaphore' ? ['  Redis does not record who has its permits.'] : []),
     ...waiterLines(lock, shown.terminal),
+    ...doubtLines(lock.doubts, shown.terminal, '  '),
   ]
+}
+
+function titleOf(lock: LockInfo): string {
+  const { name, kind, holders, remainingLeaseMs, doubts } = lock
+  const counters = countersOf(lock)
+  if (counters !== undefined) return `${word(name)}: ${kind}, ${counters}`
+  if (doubts.some(({ about }) => about === 'unknown-kind')) return `${word(name)} exists, and is not held as a lock`
+  if (holders.length === 0) return `${word(name)} is free`
+  return `${word(name)}: ${kind}, ${countOf(holders)}lease ${leaseOf(remainingLeaseMs)}`
+}
+
+function leaseOf(ms: number): string {
+  return ms === Number.POSITIVE_INFINITY ? 'never expires' : `${durationOf(ms)} left`
 }
 
 function countOf(holders: readonly HolderInfo[]): string {
@@ -55,37 +73,38 @@ function countOf(holders: readonly HolderInfo[]): string {
 
 function holderLines(lock: LockInfo, holder: HolderInfo, { terminal, now, stack, addresses }: Shown): string[] {
   const { sign, style, meaning } = STATUSES[holder.status]
-  const { heldMs, label, trace } = holder
+  const { heldMs, label, trace, remainingLeaseMs } = holder
+  const isPermit = lock.freePermits !== undefined
   const mode = { read: ' for reading', write: ' for writing' }
   const since = heldMs === undefined ? 'not known' : `${timeOf(now - heldMs, now)} (${durationOf(heldMs)})`
   const purpose = [label === undefined ? [] : word(label), trace === undefined ? [] : `trace ${word(trace)}`].flat()
   return [
-    `  held${holder.mode ? mode[holder.mode] : ''}, count ${holder.holdCount}, by ${word(holder.holder)}`,
+    isPermit
+      ? `  permit ${word(holder.holder)}, lease ${leaseOf(remainingLeaseMs ?? Number.POSITIVE_INFINITY)}`
+      : `  held${holder.mode ? mode[holder.mode] : ''}, count ${holder.holdCount}, by ${word(holder.holder)}`,
     `    who     ${clientOf(holder) ?? nameOf(holder)}`,
     `            ${terminal.paint(style, `${sign} ${meaning}`)}`,
     ...(addresses ? [`    from    ${addresses.get(holder.holder) ?? 'not seen: it was not renewed meanwhile'}`] : []),
     `    since   ${since}`,
     ...(purpose.length > 0 ? [`    for     ${purpose.join('  ')}`] : []),
     ...(stack && holder.stack ? holder.stack.split('\n').map((line) => `            ${word(line.trim())}`) : []),
-    `    break   ${unlockCommand(lock.name, holder)}`,
+    ...(isPermit ? [] : [`    break   ${unlockCommand(lock.name, holder)}`]),
   ]
 }
 
 function waiterLines(lock: LockInfo, terminal: Terminal): string[] {
-  const { waiters, otherListeners, isComplete } = lock
-  if (waiters.length === 0 && otherListeners === 0) return isComplete ? ['  no waiters'] : [INCOMPLETE]
+  const { waiters, otherListeners } = lock
+  if (waiters.length === 0 && otherListeners === 0) {
+    return [mayHaveMoreWaiters(lock) ? '  no waiters among what can be seen' : '  no waiters']
+  }
   const others = counted(otherListeners, 'other process', 'other processes')
   return [
     `  waiting: ${waitingCount(lock)}`,
     ...waiters.slice(0, MAX_WAITERS).map((waiter, index) => waiterLine(waiter, index, terminal)),
     ...(waiters.length > MAX_WAITERS ? [`    and ${grouped(waiters.length - MAX_WAITERS)} more: --json has all`] : []),
     ...(otherListeners > 0 ? [`    ${others} (Redisson, or an older Holdfast)`] : []),
-    ...(isComplete ? [] : [INCOMPLETE]),
   ]
 }
-
-const INCOMPLETE =
-  '  There may be more: a client did not reply in time, there were too many waiters, or this user may not see listeners.'
 
 function waiterLine(waiter: WaiterInfo, index: number, terminal: Terminal): string {
   const { position, status, label, waitedMs, givesUpInMs, chain } = waiter

@@ -50,6 +50,7 @@ async function runLocked(options: RunOptions, signals: Signals): Promise<number>
       throw signal.reason
     }
     hold.keepAtLeast()
+    client.fleet.describe()
     const command = new Command(options.command, { HOLDFAST_LOCK: hold.lockName, HOLDFAST_HOLDER: hold.holder })
     signals.forwardTo(command)
     const onLoss = (): void => reactToLoss(hold.signal.reason, command, options)

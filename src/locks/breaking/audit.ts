@@ -16,9 +16,10 @@ const MAX_ENTRY_BYTES = 2_048
  * - `released`: the holder released the lock, because it was interrupted or because it was done; or its lease ended
  * - `freed`: it did not react, and `anyway` freed the lock
  * - `silent`: it did not react, and nothing has changed
+ * - `unreachable`: nobody listens on its inbox, so that it cannot be notified, and nothing has changed
  * - `not-held`: that holder did not hold the lock, and nothing has changed
  */
-export type ForceOutcome = 'released' | 'freed' | 'silent' | 'not-held'
+export type ForceOutcome = 'released' | 'freed' | 'silent' | 'unreachable' | 'not-held'
 
 /** One call of `forceUnlock({ holder })`, by any client. */
 export interface AuditEntry {

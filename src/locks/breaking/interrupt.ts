@@ -59,6 +59,8 @@ const MAX_QUARANTINE_MS = 60_000
 const MARGIN_MS = 500
 /** Time between two notices, ms. */
 const NOTICE_MS = 250
+/** How long nobody has to listen on the inbox of a holder until it counts as unreachable, ms: it may be reconnecting. */
+const UNREACHABLE_MS = 1_000
 /** Time between two inspections of the lock, ms. */
 const MIN_PAUSE_MS = 2
 const MAX_PAUSE_MS = 100
@@ -104,7 +106,7 @@ export async function forceRelease(
     await sleep(quarantineMs, { clock: context.clock })
     await freeHolder(context, kind, lock, quarantineHolder).catch(() => {}) // its lease ends then
   }
-  const found = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lock) : undefined
+  const found = outcome !== 'released' && outcome !== 'freed' ? await holderOf(context, kind, lock) : undefined
   return found ? { outcome, holder: found } : { outcome }
 }
 
@@ -119,15 +121,11 @@ async function endHolder(
   // Its work keeps the grace that another operator has given it.
   const earlierEndsAt = earlier ? now - earlier.ageMs + reactionTimeout(earlier.mark.graceMs) : now
   const endsAt = Math.max(now + reactionTimeout(mark.graceMs), earlierEndsAt)
-  const notify = (): Promise<void> => notifyHolder(context, lock, mark.holder).catch(() => {}) // it then does not react
-  await notify()
-  if (await hasLeft(context, kind, lock, mark.holder, endsAt, repeated(context, notify, now + REACTION_MS))) {
+  const notices = new Notices(context, lock, mark.holder)
+  const end = await endOf(context, kind, lock, mark.holder, endsAt, notices, anyway)
+  if (end === 'released' || !anyway) {
     await unmark(context, lock, mark)
-    return 'released'
-  }
-  if (!anyway) {
-    await unmark(context, lock, mark)
-    return 'silent'
+    return end
   }
   // The mark stays, also in place of an earlier one: it tells a holder that wakes up why it lost the lock.
   if (earlier) await runScript(context, lock, 'forceUnlock', setMark(kind, lock.key, mark, 0), parseMarked)
@@ -138,42 +136,71 @@ async function endHolder(
   return isEnded ? 'freed' : 'released'
 }
 
-/** Makes the client of the holder read the mark. This client reads it itself. */
-async function notifyHolder(context: LeaseContext, { key }: Named, holder: string): Promise<void> {
-  const clientId = clientIdOf(holder)
-  if (clientId === context.clientId) await applyMark(context, { key, holder })
-  else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice({ key, holder }))
-}
+/**
+ * Makes the client of a holder read the mark, and repeats that as long as the mark counts: its subscriber connection may be lost
+ * at first.
+ */
+class Notices {
+  readonly #context: LeaseContext
+  readonly #lock: Named
+  readonly #holder: string
+  readonly #startedAt: number
+  #nextAt: number
+  /** Somebody received one, or that is not known. */
+  #isHeard = false
 
-/** Repeats the notice as long as the mark counts: the holder's subscriber connection may be lost at first. */
-function repeated({ clock }: LeaseContext, notify: () => Promise<void>, endsAt: number): () => Promise<void> {
-  let nextAt = clock.now() + NOTICE_MS
-  return async () => {
-    const now = clock.now()
-    if (now < nextAt || now >= endsAt) return
-    nextAt = now + NOTICE_MS
-    await notify()
+  constructor(context: LeaseContext, lock: Named, holder: string) {
+    this.#context = context
+    this.#lock = lock
+    this.#holder = holder
+    this.#startedAt = context.clock.now()
+    this.#nextAt = this.#startedAt
+  }
+
+  /** Nobody has listened for so long that the holder is not merely reconnecting. */
+  get isUnreachable(): boolean {
+    return !this.#isHeard && this.#context.clock.now() - this.#startedAt >= UNREACHABLE_MS
+  }
+
+  /** Sends one, if it is time. A refused one is not repeated sooner: the holder then does not react. */
+  async send(): Promise<void> {
+    const now = this.#context.clock.now()
+    if (now < this.#nextAt || now >= this.#startedAt + REACTION_MS) return
+    this.#nextAt = now + NOTICE_MS
+    if ((await this.#notify().catch(() => undefined)) !== 0) this.#isHeard = true
+  }
+
+  /** @returns how many received it. This client reads the mark itself. */
+  async #notify(): Promise<number | undefined> {
+    const [{ key }, holder] = [this.#lock, this.#holder]
+    const clientId = clientIdOf(holder)
+    if (clientId !== this.#context.clientId) {
+      return await publish(this.#context.scripts, INBOX_PREFIX + clientId, markNotice({ key, holder }))
+    }
+    await applyMark(this.#context, { key, holder })
+    return 1
   }
 }
 
 /**
- * Waits until a holder no longer holds the lock.
- * @param remind  called again and again
- * @returns whether it does not, at `endsAt` at the latest
+ * Waits until a holder no longer holds the lock, until `endsAt` at the latest.
+ * @param isPatient  it is waited for until then even if it is unreachable
  */
-async function hasLeft(
+async function endOf(
   context: LeaseContext,
   kind: LockKind,
   lock: Named,
   holder: string,
   endsAt: number,
-  remind: () => Promise<void>,
-): Promise<boolean> {
+  notices: Notices,
+  isPatient: boolean,
+): Promise<'released' | 'silent' | 'unreachable'> {
   const { clock } = context
   for (let pauseMs = MIN_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-    if (!(await mayHold(context, kind, lock, holder))) return true
-    if (clock.now() >= endsAt) return false
-    await remind()
+    await notices.send()
+    if (!(await mayHold(context, kind, lock, holder))) return 'released'
+    if (!isPatient && notices.isUnreachable) return 'unreachable'
+    if (clock.now() >= endsAt) return 'silent'
     await sleep(pauseMs, { clock })
   }
 }

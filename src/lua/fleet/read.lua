@@ -10,14 +10,15 @@
      Reply   array        the server's time, epoch ms; the type of the lock; its PTTL (-2: no such key, -1: no expiry); its
                           text, if it is a string; its fields and their values, without readers whose holds have ended;
                           waiting holders; tickets; permits in hexadecimal digits and what is left of their leases, ms
-                          (-1: no end); 1 if there is a token; 1 if there is a generation; 1 if something was left out ]]
+                          (-1: no end); 1 if there is a token; 1 if there is a generation; 1 if something was left out;
+                          how many permits count as held, and are not ]]
 -- include time/now
 -- include numbers/to-integer
 -- include fleet/fields
 local now, isCut = epochMs(), 0
 local kind, left, text, fields = redis.call('type', KEYS[1]).ok, redis.call('pttl', KEYS[1]), '', {}
 if isData(KEYS[1], kind, left) then
-  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
+  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0, 0 }
 end
 
 if kind == 'string' then
@@ -34,17 +35,19 @@ end
 
 local waiting = entriesOf(redis.pcall('lrange', KEYS[2], 0, MAX_ENTRIES))
 local tickets = entriesOf(redis.pcall('lrange', KEYS[3], 0, MAX_ENTRIES))
-local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MAX_ENTRIES, 'withscores')) or {}
+local permits, ended, scored = {}, 0, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MAX_ENTRIES, 'withscores')) or {}
 for n = 1, math.min(#scored, 2 * MAX_ENTRIES), 2 do
   -- Redisson's "never"
   local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
   if not ends or ends > now then
     table.insert(permits, hexOf(cut(scored[n])))
     table.insert(permits, ends and ends - now or -1)
+  else
+    ended = ended + 1
   end
 end
 if #waiting > MAX_ENTRIES or #tickets > MAX_ENTRIES or #scored > 2 * MAX_ENTRIES then
   isCut = 1
 end
 local hasToken, hasGeneration = redis.call('exists', KEYS[4]), redis.call('exists', KEYS[6])
-return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut }
+return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut, ended }

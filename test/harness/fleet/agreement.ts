@@ -133,7 +133,7 @@ async function settled(workers: Workers, ask: () => Promise<Said[]>, waiting: nu
 async function complete(look: () => Promise<Look[]>): Promise<Look[]> {
   for (let tries = 1; ; tries++) {
     const looks = await look()
-    if (tries === MOST_TRIES || looks.every(({ info }) => info.isComplete)) return looks
+    if (tries === MOST_TRIES || looks.every(({ info }) => info.doubts.length === 0)) return looks
     await sleep(RETRY_MS)
   }
 }

@@ -12,7 +12,7 @@ const seen: LockInfo = {
   holders: [{ holder: 'c:1', holdCount: 1, status: 'responding', client, label: 'refund', heldMs: 900 }],
   waiters: [{ client, label: 'next', waitedMs: 500, givesUpInMs: 59_500, chain: [], status: 'responding' }],
   otherListeners: 0,
-  isComplete: true,
+  doubts: [],
 }
 const said: Said = {
   clientId: 'c',
@@ -47,7 +47,7 @@ describe('the comparison of what operators see with what processes say', () => {
       { waiters: [{ ...waiter, givesUpInMs: 59_000 }] },
       { waiters: [{ ...waiter, chain: [{ lock: 'b', holder: 'c:1' }] }] },
       { otherListeners: 1 },
-      { isComplete: false },
+      { doubts: [{ about: 'left-out', count: 1 }] },
     ]
     for (const part of others) {
       assert.equal(compare(look({ ...seen, ...part }), [said]).differences.length, 1, JSON.stringify(part))

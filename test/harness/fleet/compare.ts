@@ -80,6 +80,6 @@ export function compare({ info, from, to }: Look, said: readonly Said[]): Compar
     if (seen) isWaitedForAs(seen, wait)
   }
   if (listeners > 0 !== info.otherListeners > 0) isSame('other listeners', info.otherListeners, listeners)
-  isSame('isComplete', info.isComplete, true)
+  isSame('doubts', info.doubts.length, 0)
   return { differences, offMs }
 }

@@ -9,7 +9,9 @@ import { watch } from '../../../src/cli/operate/watch.js'
 import { who } from '../../../src/cli/operate/who.js'
 import { Terminal } from '../../../src/cli/terminal.js'
 import { confirm } from '../../../src/fleet/deadlocks.js'
-import type { ClientInfo, HolderInfo, LockInfo, WaiterInfo } from '../../../src/fleet/lock-info.js'
+import type { Doubt } from '../../../src/fleet/doubts.js'
+import type { ClientInfo, HolderInfo, LockInfo, LockList, WaiterInfo } from '../../../src/fleet/lock-info.js'
+import { lockList } from './lock-list.js'
 
 const COMMANDS = { ls, who, top, watch, unlock, deadlocks }
 const START = Date.UTC(2026, 10, 23, 3, 14, 33, 120)
@@ -30,7 +32,7 @@ export function lockInfo(
   waiters: WaiterInfo[],
   other: Partial<LockInfo> = {},
 ): LockInfo {
-  const common = { kind: 'lock', remainingLeaseMs: 24_100, otherListeners: 0, isComplete: true }
+  const common = { kind: 'lock', remainingLeaseMs: 24_100, otherListeners: 0, doubts: [] }
   return { name, holders, waiters, ...common, ...other }
 }
 
@@ -90,6 +92,8 @@ export const LOCKS: readonly LockInfo[] = [
 
 export class FakeFleet implements FleetView {
   locksNow: readonly LockInfo[]
+  /** What a list of all locks does not say. */
+  doubts: readonly Doubt[] = []
   /** Those that `forceUnlock` was called with. */
   readonly orders: ({ name: string } & ForceRequest)[] = []
   outcome: Awaited<ReturnType<FleetView['forceUnlock']>>['outcome'] = 'released'
@@ -119,7 +123,11 @@ export class FakeFleet implements FleetView {
     return { isLive: this.isLive, leave: () => (this.publish = () => {}) }
   }
 
-  async *locks({ match = '*', contended }: { match: string | undefined; contended: boolean }): AsyncIterable<LockInfo> {
+  locks(options: { match: string | undefined; contended: boolean }): LockList {
+    return lockList(this.#locks(options), this.doubts)
+  }
+
+  async *#locks({ match = '*', contended }: { match: string | undefined; contended: boolean }) {
     for (const lock of this.locksNow) {
       const isWaitedFor = lock.waiters.length + lock.otherListeners > 0
       if (lock.name.startsWith(match.replace(/\*$/, '')) && (!contended || isWaitedFor)) yield lock
@@ -129,7 +137,7 @@ export class FakeFleet implements FleetView {
 
   async deadlocks() {
     this.onLook()
-    return confirm(this.locksNow, this.locksNow)
+    return confirm(this.locksNow, this.locksNow, this.doubts)
   }
 
   async forceUnlock(name: string, order: ForceRequest) {
