@@ -79,7 +79,7 @@ export interface ClientOptions {
   /**
    * Whether others may ask this client what it holds and waits for, and what its application is called: default true. It
    * subscribes to a channel of its own and writes one key, `holdfast_client:<client id>`, with its first wait, or once
-   * something has been held for 10 s.
+   * something has been held for 1 s.
    */
   inspection?: boolean | InspectionOptions | undefined
 }
