@@ -81,8 +81,9 @@ only reads, except for a trial lock with a random name, which it removes.
   --acl            only print the ACL SETUSER rule, for redis-cli, of a Redis user that may do everything Holdfast does
                    with these names. Replace "secret" in it. It fits the version of the server; without an address it
                    is for Redis 7.2 or later and Valkey
-  --role ROLE      with --acl: app (default), viewer for a user that only sees locks (ls, who, top, watch, deadlocks),
-                   or operator for one that may also break them (unlock)
+  --role ROLE      what the user is for, in the rule and in the checks: app (default), viewer for one that only sees locks
+                   (ls, who, top, watch, deadlocks), or operator for one that may also break them (unlock). As viewer,
+                   nothing is written
   --user NAME      with --acl: the name of that user (default: its role)
   -h, --help       print this help
 

@@ -83,14 +83,14 @@ const ALL_COMMANDS = [
   'time',
 ]
 
-/** For finding locks and clients. */
-const SURVEY_COMMANDS = ['scan', 'pubsub channels', 'pubsub numsub']
+/** For finding locks and clients, with arguments. */
+export const SURVEY_COMMANDS = ['scan 0', 'pubsub channels x', 'pubsub numsub x']
 /** The same in a cluster. */
-const SHARDED_SURVEY_COMMANDS = ['pubsub shardchannels', 'pubsub shardnumsub']
+export const SHARDED_SURVEY_COMMANDS = ['pubsub shardchannels x', 'pubsub shardnumsub x']
 /** In the script that reads a lock, besides `time`, and for reading the audit. None of them writes. */
 export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hscan', 'get', 'lrange', 'zrange']
-/** For recording which locks were broken. */
-const AUDIT_COMMANDS = ['lpush', 'ltrim']
+/** For recording which locks were broken, with arguments after the key. */
+export const AUDIT_COMMANDS = ['lpush x', 'ltrim 0 0']
 
 /**
  * The purpose of a Redis user: `app` takes locks; `viewer` sees who holds them, and changes nothing; `operator` sees them
@@ -214,7 +214,14 @@ function withoutIncluded(patterns: readonly string[]): string[] {
 }
 
 /** The keys and channels of one name, with the kinds that use them. */
-export function namesOf(name: string): { keys: Map<string, string>; channels: Map<string, string> } {
+export function namesOf(name: string, role: Role): { keys: Map<string, string>; channels: Map<string, string> } {
+  if (role === 'viewer') {
+    const kindsOf = (names: string[], kinds: string): Map<string, string> => new Map(names.map((one) => [one, kinds]))
+    return {
+      keys: kindsOf([...VIEWED_KEYS.map((format) => format(name)), CLIENT_PREFIX], 'all locks'),
+      channels: kindsOf([INBOX_PREFIX, REPLY_PREFIX], 'asking clients'),
+    }
+  }
   return {
     keys: new Map([
       [name, 'all locks'],

@@ -8,6 +8,7 @@ import { loadConfig } from '../config/load.js'
 import { checkRedisUrl } from '../config/redis-url.js'
 import { connect } from '../connect.js'
 import { slotOf } from '../wire/slots.js'
+import type { Role } from './acl.js'
 import { type LockSample, sampleLocks } from './lock-sample.js'
 import { Server } from './server.js'
 
@@ -27,6 +28,8 @@ export class DeploymentUnderTest implements AsyncDisposable {
   readonly isTls: boolean
   /** The prefix of this user's lock names. */
   readonly prefix: string
+  /** What the user is for. */
+  readonly role: Role
   /** Name of the trial locks: the prefix and a random part. */
   readonly trialName: string
   /** Warnings of the client meanwhile. */
@@ -34,7 +37,13 @@ export class DeploymentUnderTest implements AsyncDisposable {
   readonly #redis: Redis | Cluster
   #sample: Promise<LockSample> | undefined
 
-  private constructor(client: Client, redis: Redis | Cluster, deployment: Deployment | undefined, prefix: string) {
+  private constructor(
+    client: Client,
+    redis: Redis | Cluster,
+    deployment: Deployment | undefined,
+    prefix: string,
+    role: Role,
+  ) {
     this.client = client
     this.deployment = deployment
     this.#redis = redis
@@ -44,16 +53,18 @@ export class DeploymentUnderTest implements AsyncDisposable {
     this.servers = [first, ...others]
     this.isTls = first.redis.options.tls !== undefined
     this.prefix = prefix
+    this.role = role
     this.trialName = `${prefix}holdfast-doctor:${randomUUID()}`
     client.on('warning', ({ message }) => this.warnings.push(message))
   }
 
   /**
    * @param prefix  of the names of the trial locks
+   * @param role    what its user is for
    * @throws {ConfigError} the URL or the configuration is invalid
    * @throws the error of the Redis client: unreachable, wrong password …
    */
-  static async open(target: Target, prefix: string): Promise<DeploymentUnderTest> {
+  static async open(target: Target, prefix: string, role: Role = 'app'): Promise<DeploymentUnderTest> {
     const client = await connect(target)
     try {
       const deployment = 'config' in target ? describe(await loadConfig(target.config)) : undefined
@@ -61,7 +72,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
         ? openUrl(checkRedisUrl(target.url, 'url'), DISCONNECT_MS)
         : openDeployment(deployment as Deployment, DISCONNECT_MS))
       if (redis.status === 'wait') await redis.connect() // it connects lazily
-      return new DeploymentUnderTest(client, redis, deployment, prefix)
+      return new DeploymentUnderTest(client, redis, deployment, prefix, role)
     } catch (error) {
       await client.close()
       throw error

@@ -78,7 +78,7 @@ export class LockCollector {
         return [await readLockKeys(scripts, key)]
       } catch (error) {
         if (!isForbidden(error)) throw error
-        hidden.add(this.#nameOf(key))
+        if (!all.some((other) => key === `{${other}}`)) hidden.add(this.#nameOf(key)) // it stands for that lock
         return []
       }
     }

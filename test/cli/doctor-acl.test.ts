@@ -138,7 +138,7 @@ describe('holdfast doctor', () => {
         await user(...words)
         const redis = server.admin.duplicate({ username: 'someone', password: SECRET, lazyConnect: false })
         try {
-          const deployment = { prefix: 'lock:', trialName: 'lock:trial', isCluster: false }
+          const deployment = { prefix: 'lock:', trialName: 'lock:trial', isCluster: false, role: 'app' } as const
           const [asked, tried] = await Promise.all(
             (['ask', 'try'] as const).map((way) => missingRights(new Server(redis), deployment, way)),
           )

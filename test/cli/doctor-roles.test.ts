@@ -7,7 +7,7 @@ import { aclRule, READ_COMMANDS } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
 import { fleetRead } from '../../src/lua/generated.js'
 import { forcedKey } from '../../src/wire/keys.js'
-import { doctor, SECRET, withUser } from '../support/doctor.js'
+import { doctor, report, SECRET, withUser } from '../support/doctor.js'
 import { spawnChild } from '../support/processes/child.js'
 import { ENGINE_VERSION } from '../support/servers/engine.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
@@ -69,17 +69,19 @@ describe('holdfast doctor --acl --role', () => {
     assert.deepEqual(await server.admin.acl('LOG'), [])
   })
 
-  it('viewer prints a user whose lists leave out locks that it may not read', async () => {
+  it('viewer prints a user whose lists count and name the keys that it may not read', async () => {
     await using hold = await app.getLock('lock:a').lock()
     const giveUp = new AbortController()
     const waiting = assert.rejects(app.getLock('bank:1').lock({ signal: giveUp.signal }), { name: 'AbortError' })
     await waitUntil(async () => (await server.admin.pubsub('CHANNELS', '*{bank:1}')).length > 0)
     try {
       const listed = await holdfastAs('viewer', 'ls', '--timeout', '10s')
-      assert.deepEqual([listed.code, listed.stderr], [0, ''])
+      assert.deepEqual([listed.code, listed.stderr], [2, ''])
+      assert.match(listed.stdout, /! this Redis user may not read 1 key, which may be a lock: bank:1\n$/)
       assert.deepEqual([...listed.stdout.matchAll(/^\w+:\w+/gm)].map(String).sort(), [hold.lockName, 'lock:busy'])
       const found = await holdfastAs('viewer', 'deadlocks', '--timeout', '10s')
-      assert.deepEqual(found, { code: 0, stdout: 'no deadlock\n', stderr: '' })
+      assert.deepEqual([found.code, found.stderr], [2, ''])
+      assert.match(found.stdout, /^no deadlock among what can be seen\n! .*: bank:1\n$/)
     } finally {
       giveUp.abort()
       await waiting
@@ -150,13 +152,33 @@ describe('holdfast doctor --acl --role', () => {
     assert.equal(foreign.code, 77)
   })
 
-  it('the rules of doctor --acl --role are accepted by the server, and --role needs --acl', async () => {
+  for (const role of ['viewer', 'operator'] as const) {
+    it(`holdfast doctor --role ${role} finds all rights of the rule, and what is missing or too much`, async () => {
+      const checksOf = async (...more: string[]) => {
+        const [, , , ...words] = aclRule(role, 'lock:', ENGINE_VERSION, role)
+          .replace('>secret', `>${SECRET}`)
+          .split(' ')
+        await server.admin.call('ACL', 'SETUSER', 'checked', ...words, ...more)
+        return (await report(['--role', role, '--redis', withUser(server, 'checked', SECRET)])).checks
+      }
+      const rightsOf = async (...more: string[]) => (await checksOf(...more)).find(({ id }) => id === 'rights')
+      const found = await checksOf()
+      const statusOf = (id: string) => found.find((check) => check.id === id)?.status
+      assert.deepEqual([statusOf('rights'), statusOf('trial-lock')], ['ok', role === 'viewer' ? undefined : 'ok'])
+      const missing = await rightsOf('-scan', '-pubsub', role === 'viewer' ? '-lrange' : '-lpush')
+      assert.match(missing?.message ?? '', new RegExp(`not allowed: ${role === 'viewer' ? 'lrange' : 'lpush'}.*, scan`))
+      assert.match(missing?.message ?? '', /pubsub channels, pubsub numsub/)
+      const more = await rightsOf('+hset')
+      if (role === 'viewer') assert.match(more?.message ?? '', /this user may also change locks/)
+      await server.admin.acl('DELUSER', 'checked')
+    })
+  }
+
+  it('the rules of doctor --acl --role are accepted by the server', async () => {
     for (const role of ['viewer', 'operator'] as const) {
       const words = aclRule(`all-${role}`, '*', ENGINE_VERSION, role).split(' ')
       assert.equal(await server.admin.call(...(words as [string])), 'OK')
     }
-    const alone = await doctor(['--role', 'viewer'])
-    assert.deepEqual([alone.code, alone.stderr.split('\n')[0]], [64, 'holdfast: --role needs --acl'])
     const unknown = await doctor(['--acl', '--role', 'admin'])
     assert.match(unknown.stderr, /--role: expected app, viewer, operator, not "admin"/)
   })

@@ -96,7 +96,7 @@ for (const { user, kinds } of users) {
       const redis = new Redis(url, { retryStrategy: () => null })
       try {
         for (const name of ['bank:1001', 'bank:{lock:}1001', '{bank}lock:1001']) {
-          const { keys, channels } = namesOf(name)
+          const { keys, channels } = namesOf(name, 'app')
           for (const [key] of keys) {
             if (OF_CLIENTS.includes(key)) continue
             await assert.rejects(redis.del(key), /NOPERM/, key)

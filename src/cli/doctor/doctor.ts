@@ -61,9 +61,9 @@ async function resultsOf(options: DoctorOptions): Promise<Result[]> {
   return await runChecks(opened)
 }
 
-async function open({ target, prefix }: DoctorOptions): Promise<DeploymentUnderTest> {
+async function open({ target, prefix, role }: DoctorOptions): Promise<DeploymentUnderTest> {
   try {
-    return await DeploymentUnderTest.open(target, prefix.replace(/\*$/, ''))
+    return await DeploymentUnderTest.open(target, prefix.replace(/\*$/, ''), role)
   } catch (error) {
     throw error instanceof ConfigError ? new UsageError(error.message) : error
   }

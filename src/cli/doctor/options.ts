@@ -40,7 +40,6 @@ export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): Doct
   const { values } = parseCommandLine({ args, options: OPTIONS })
   if (values.help) return undefined
   if (values.user !== undefined && !values.acl) throw new UsageError('--user needs --acl')
-  if (values.role !== undefined && !values.acl) throw new UsageError('--role needs --acl')
   const role = parseRole(values.role ?? 'app')
   return {
     target: targetOf(values, env),

@@ -23,7 +23,7 @@ export async function who(session: Session): Promise<number> {
 
 /** Whether somebody holds it, no permit is free, or the latch is closed. */
 function isTaken({ holders, freePermits, count = 0 }: LockInfo): boolean {
-  return freePermits === undefined ? holders.length > 0 || count > 0 : freePermits === 0
+  return holders.length > 0 || freePermits === 0 || count > 0
 }
 
 type Addresses = ReadonlyMap<string, string>

@@ -1,5 +1,6 @@
 // Says who holds the locks that were found, and whether they end.
 import { toArray } from '../../delivery/replies.js'
+import { doubtText } from '../../fleet/doubts.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
 import { processOf } from '../../locks/reporting/who-holds.js'
 import { durationOf } from '../../util/duration-text.js'
@@ -87,9 +88,16 @@ function amongLocks(
   return async (server, deployment) => {
     if (await server.isReplica().catch(() => false)) return undefined
     const sample = await deployment.locks()
-    if (sample.locks.length === 0) return ok(sample.isCut ? `no locks found in ${SAMPLE_MS} ms` : 'no locks')
-    return await run(sample, deployment)
+    const hidden = hiddenOf(sample)
+    if (sample.locks.length > 0) return await run(sample, deployment)
+    if (hidden) return note(`no locks that can be seen${hidden}`, 'run the doctor as a user that may read all locks')
+    return ok(sample.isCut ? `no locks found in ${SAMPLE_MS} ms` : 'no locks')
   }
+}
+
+/** Of the locks that this user may not read; '': there are none. */
+function hiddenOf({ doubts }: LockSample): string {
+  return doubts.flatMap((doubt) => (doubt.about === 'hidden-locks' ? `; ${doubtText(doubt, shown)}` : [])).join('')
 }
 
 function isEndless({ kind, holders, remainingLeaseMs }: LockInfo): boolean {
@@ -156,9 +164,10 @@ async function channelsWithListeners(
   return new Set(replies.flatMap((words) => words.filter((_, at) => at % 2 === 0 && Number(words[at + 1]) > 0)))
 }
 
-function scopeOf({ locks, isCut }: LockSample): string {
+function scopeOf(sample: LockSample): string {
+  const { locks, isCut } = sample
   const count = `${locks.length} ${locks.length === 1 ? 'lock' : 'locks'}`
-  return isCut ? `the ${count} found in ${SAMPLE_MS} ms; there may be more` : count
+  return (isCut ? `the ${count} found in ${SAMPLE_MS} ms; there may be more` : count) + hiddenOf(sample)
 }
 
 function byWhom(holder: HolderInfo): string {

@@ -22,6 +22,7 @@ export const lockChecks: readonly Check[] = [
     why: 'If a lock with a random name cannot be acquired, checked and released, no lock works.',
     isOnce: true,
     async run(server, deployment) {
+      if (deployment.role === 'viewer') return undefined
       if (await server.isReplica().catch(() => false)) return undefined
       const lock = deployment.client.getLock(deployment.trialName)
       const startedAt = performance.now()
@@ -46,6 +47,7 @@ export const lockChecks: readonly Check[] = [
     why: 'Waiters are woken by a message. Without it they poll, and acquire the lock later.',
     isOnce: true,
     async run(_server, deployment) {
+      if (deployment.role === 'viewer') return undefined
       const server = deployment.ownerOf(deployment.trialName)
       if (await server.isReplica().catch(() => false)) return undefined
       const channel = lockChannel(deployment.trialName)

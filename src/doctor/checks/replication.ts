@@ -56,7 +56,7 @@ export const replicationChecks: readonly Check[] = [
       'Replication is asynchronous. A lock that a replica has acknowledged survives a failover; with checkLockSyncedSlaves ' +
       '(the default with Sentinel and in a cluster), only such locks count as acquired.',
     async run(server, deployment) {
-      if (await server.isReplica()) return undefined
+      if (deployment.role === 'viewer' || (await server.isReplica())) return undefined
       if ((await replicasOf(server)).length === 0) return undefined
       const name = deployment.trialName
       const fix =

@@ -1,13 +1,18 @@
 // Checks the ACL of the user.
-import { fencingTokenKey, forcedKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
+import { AUDIT_KEY, fencingTokenKey, forcedKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
 import {
+  AUDIT_COMMANDS,
   CLIENT_COMMANDS,
   CLUSTER_COMMANDS,
   namesOf,
   PLAIN_COMMANDS,
+  READ_COMMANDS,
   REPLICA_COMMANDS,
+  type Role,
   SCRIPT_COMMANDS,
   SHARDED_COMMANDS,
+  SHARDED_SURVEY_COMMANDS,
+  SURVEY_COMMANDS,
 } from '../acl.js'
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
@@ -15,6 +20,11 @@ import { isBefore, type Server } from '../server.js'
 import type { DeploymentUnderTest } from '../target.js'
 
 export const ACL_FIX = 'paste the output of this into redis-cli: holdfast doctor --acl --user <user> --prefix <prefix>'
+
+function fixFor(role: Role): string {
+  return role === 'app' ? ACL_FIX : ACL_FIX.replace('--acl', `--acl --role ${role}`)
+}
+
 /** Commands that no program needs for locks. */
 const TOO_MUCH = ['flushall', 'config set x y', 'acl setuser x', 'keys *']
 
@@ -26,6 +36,7 @@ export const rightsChecks: readonly Check[] = [
     why: 'A script needs all of its commands and keys: Redis does not undo one that is denied halfway.',
     isOnce: true,
     async run(_server, deployment) {
+      const { role } = deployment
       const server = deployment.ownerOf(deployment.trialName)
       if (await server.isReplica().catch(() => false)) return undefined
       // Without INFO the version is unknown: assume a new one.
@@ -34,16 +45,16 @@ export const rightsChecks: readonly Check[] = [
       const { commands, names, excess } = await missingRights(server, deployment, way)
       if (commands.length + names.length === 0) {
         if (!excess) return ok('all that are needed, and not much more')
-        return note(`all that are needed; this user may also ${excess}`, `to create a user for locks, ${ACL_FIX}`)
+        return note(`all that are needed; this user may also ${excess}`, `to create a user for locks, ${fixFor(role)}`)
       }
       const message = [
         ...(commands.length > 0 ? [`not allowed: ${commands.join(', ')}`] : []),
         ...asPatterns(names, deployment).map(([pattern, kinds]) => `no right to ${pattern}, for ${kinds}`),
       ].join('; ')
-      const needed = [...PLAIN_COMMANDS, 'evalsha', 'eval', 'time']
+      const needed = [...(role === 'viewer' ? READ_COMMANDS : PLAIN_COMMANDS), 'evalsha', 'eval', 'time']
       const isForAll =
         commands.some((command) => needed.includes(command)) || names.some(([, kinds]) => kinds === 'all locks')
-      return isForAll ? problem(message, ACL_FIX) : warning(message, ACL_FIX)
+      return isForAll ? problem(message, fixFor(role)) : warning(message, fixFor(role))
     },
   },
 ]
@@ -88,17 +99,18 @@ return reply`
  */
 export async function missingRights(
   server: Server,
-  deployment: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'isCluster'>,
+  deployment: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'isCluster' | 'role'>,
   way: 'ask' | 'try',
 ): Promise<MissingRights> {
-  const { isCluster } = deployment
+  const { isCluster, role } = deployment
   const { keys, channels } = trialNamesOf(deployment)
   const areDenied: AreDenied = async (commands) => {
     const args = [way, JSON.stringify(commands), JSON.stringify([...keys.keys()])]
     const reply = await server.textOf('EVAL', RIGHTS, '0', ...args)
     return commands.map((_, at) => reply[at] === '0')
   }
-  const inScripts = await deniedOf(areDenied, Object.entries(SCRIPT_COMMANDS), [...keys])
+  const scripted = Object.entries(SCRIPT_COMMANDS).filter(([name]) => role !== 'viewer' || READ_COMMANDS.includes(name))
+  const inScripts = await deniedOf(areDenied, scripted, [...keys])
   const onChannels =
     way === 'try' ? ['publish'] : ['publish', 'subscribe', ...(isCluster ? ['spublish', 'ssubscribe'] : [])]
   const inMessages = await deniedOf(
@@ -106,12 +118,12 @@ export async function missingRights(
     onChannels.map((command) => [command, command.endsWith('publish') ? 'x' : '']),
     [...channels],
   )
-  const mark = forcedKey(deployment.trialName, 'x')
-  const [isMarkDenied] = await areDenied([['get', mark]]) // and never written by those whose locks are forced
+  const { names, commands } = await beyondLocks(areDenied, deployment)
   const others = [
     ...CLIENT_COMMANDS,
-    ...REPLICA_COMMANDS,
+    ...REPLICA_COMMANDS.filter((command) => role !== 'viewer' || !command.startsWith('wait')),
     ...(isCluster ? [...SHARDED_COMMANDS, ...CLUSTER_COMMANDS] : []),
+    ...(role === 'app' ? [] : [...SURVEY_COMMANDS, ...(isCluster ? SHARDED_SURVEY_COMMANDS : [])]),
   ]
     .map((line) => line.split(' '))
     .filter(([name = '']) => way === 'ask' && !onChannels.includes(name))
@@ -120,26 +132,49 @@ export async function missingRights(
     commands: [
       ...inScripts.commands,
       ...inMessages.commands,
+      ...commands,
       ...others.flatMap(([name = '', sub = ''], at) =>
-        deniedOthers[at] ? [name === 'cluster' ? `${name} ${sub}` : name] : [],
+        deniedOthers[at] ? [['cluster', 'pubsub'].includes(name) ? `${name} ${sub}` : name] : [],
       ),
     ],
-    names: [
-      ...inScripts.names,
-      ...inMessages.names,
-      ...(isMarkDenied ? [[mark, 'forced releases'] as [string, string]] : []),
-    ],
+    names: [...inScripts.names, ...inMessages.names, ...names],
     excess: way === 'ask' ? await excessOf(areDenied, deployment) : undefined,
   }
+}
+
+/** Forced releases: their marks, which those never write whose locks are forced, and the audit. */
+async function beyondLocks(
+  areDenied: AreDenied,
+  { trialName, role }: Pick<DeploymentUnderTest, 'trialName' | 'role'>,
+): Promise<Pick<MissingRights, 'commands' | 'names'>> {
+  const [mark, title] = [forcedKey(trialName, 'x'), 'forced releases']
+  const needed: Record<Role, [commands: [name: string, args: string][], key: string][]> = {
+    app: [[[['get', '']], mark]],
+    viewer: [[[['lrange', '0 0']], AUDIT_KEY]],
+    operator: [
+      [
+        [
+          ['get', ''],
+          ['set', 'x'],
+        ],
+        mark,
+      ],
+      [AUDIT_COMMANDS.map((line) => line.split(/ (.*)/s).slice(0, 2) as [string, string]), AUDIT_KEY],
+    ],
+  }
+  const denied = await Promise.all(
+    needed[role].map(async ([commands, key]) => await deniedOf(areDenied, commands, [[key, title]])),
+  )
+  return { commands: denied.flatMap(({ commands }) => commands), names: denied.flatMap(({ names }) => names) }
 }
 
 /** For each command with its arguments, whether this user is denied it. */
 type AreDenied = (commands: readonly string[][]) => Promise<boolean[]>
 
 /** The keys and channels of an ordinary name, and of one with a brace, which is used as it is. */
-function trialNamesOf({ prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>) {
-  const usual = namesOf(trialName)
-  const other = namesOf(`${prefix}{${trialName.slice(prefix.length)}}`)
+function trialNamesOf({ prefix, trialName, role }: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'role'>) {
+  const usual = namesOf(trialName, role)
+  const other = namesOf(`${prefix}{${trialName.slice(prefix.length)}}`, role)
   const all = (one: Map<string, string>, more: Map<string, string>): Map<string, string> =>
     new Map([...[...more].map(([name, kinds]) => [name, `${kinds} with braces in their names`] as const), ...one])
   return { keys: all(usual.keys, other.keys), channels: all(usual.channels, other.channels) }
@@ -147,11 +182,12 @@ function trialNamesOf({ prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' 
 
 async function excessOf(
   areDenied: AreDenied,
-  { prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>,
+  { prefix, trialName, role }: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'role'>,
 ): Promise<string | undefined> {
   const denied = async (lines: readonly string[]): Promise<boolean[]> =>
     await areDenied(lines.map((line) => line.split(' ')))
   if (!(await denied(TOO_MUCH)).includes(true)) return 'do much more (FLUSHALL, CONFIG SET …)'
+  if (role === 'viewer' && !(await denied([`hset ${trialName} f v`])).includes(true)) return 'change locks'
   if (prefix === '') return undefined
   const foreign = trialName.slice(prefix.length)
   // These harm other locks: their fencing tokens and their waiters.
