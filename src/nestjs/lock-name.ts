@@ -65,8 +65,16 @@ function parsePlaceholder(placeholder: string, keys: ReadonlyMap<string, number>
     for (const property of path) value = (value as Record<string, unknown> | null | undefined)?.[property]
     if (isPrintable(value)) return String(value)
     const found = value === undefined ? ', not undefined' : ''
-    throw new ConfigError(where, value, `{${placeholder}} to be ${VALUE}${found}`)
+    throw badName(new ConfigError(where, value, `{${placeholder}} to be ${VALUE}${found}`))
   }
+}
+
+/**
+ * Of arguments, which a request may have brought, as `?id=1&id=2` brings an array: over HTTP, Nest replies 400 to such an error,
+ * without its message, and logs no stack.
+ */
+export function badName(error: ConfigError): ConfigError {
+  return Object.assign(error, { status: 400, statusCode: 400, expose: false })
 }
 
 /** Anything else would give different things the same name: `order:undefined`, `order:[object Object]`, `order:`. */

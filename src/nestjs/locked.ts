@@ -9,7 +9,7 @@ import { HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/o
 import { shared } from '../util/shared.js'
 import { checkLabel, checkOptionalDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
-import { lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
+import { badName, lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
 
 export type LockedKind = NamedKindId
 
@@ -121,7 +121,7 @@ function nameReader(name: unknown, target: object, method: string | symbol, wher
     const lockName: unknown = name(...args)
     if (typeof lockName === 'string' && lockName !== '') return lockName
     const found = lockName === undefined ? ', not undefined' : ''
-    throw new ConfigError(where, lockName, `the function to return a non-empty string${found}`)
+    throw badName(new ConfigError(where, lockName, `the function to return a non-empty string${found}`))
   }
 }
 

@@ -30,8 +30,8 @@ const REASON = 'holdfast.loss.reason'
 const RESULT = 'holdfast.renewal.result'
 const CODE = 'holdfast.warning.code'
 
-/** In seconds; the default of the OpenTelemetry SDK begins at 5. */
-const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+/** In seconds; the default of the OpenTelemetry SDK begins at 5. Each is a series of each group, kind and way. */
+const BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300]
 
 const HISTOGRAMS = {
   acquireDuration: {
@@ -48,7 +48,7 @@ const HISTOGRAMS = {
     unit: 's',
     description: 'How long locks were held.',
     attributes: [KIND, END],
-    buckets: [...BUCKETS, 900, 3600],
+    buckets: [...BUCKETS, 3600],
   },
 } as const satisfies Record<string, Metric>
 

@@ -10,6 +10,7 @@ import {
   Param,
   ParseIntPipe,
   Post,
+  Query,
   Scope,
   SetMetadata,
 } from '@nestjs/common'
@@ -537,6 +538,12 @@ describe('@Locked over HTTP', () => {
       return { id, paid: body.amount }
     }
 
+    @Get('found')
+    @Locked('order:{0}')
+    async found(@Query('id') id: string) {
+      return id
+    }
+
     @Get('conflict')
     @Locked('order:conflict', {
       onBusy: () => {
@@ -577,6 +584,16 @@ describe('@Locked over HTTP', () => {
     const [first, second] = [await running.get('/scoped'), await running.get('/scoped')]
     assert.equal(JSON.parse(first.body).lock, 'scoped')
     assert.notEqual(first.body, second.body)
+  })
+
+  it('@Locked over HTTP replies 400 to an argument that names no lock, and logs no stack', async () => {
+    await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)], controllers: [Orders] })
+    assert.deepEqual(await running.get('/orders/found?id=7'), { status: 200, body: '7' })
+    for (const query of ['id=1&id=2', 'id[x]=1', 'id=', '']) {
+      const { status, body } = await running.get(`/orders/found?${query}`)
+      assert.equal(status, 400, query)
+      assert.doesNotMatch(body, /Orders|at /)
+    }
   })
 
   it('@Locked over HTTP serializes requests for one lock name, and replies 409 if told to', async () => {

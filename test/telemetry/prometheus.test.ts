@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { prometheus, prometheusName } from '../../src/telemetry/prometheus.js'
+import { readPage } from '../docs/code-blocks.js'
 import { Scenario } from './scenario.js'
 
 let scenario: Scenario
@@ -63,6 +64,20 @@ describe('a scrape', () => {
       'holdfast_hold_duration_seconds_count{holdfast_lock_kind="lock",holdfast_lock_group="group of a",holdfast_hold_end="released"} 1',
     ])
   })
+})
+
+it('docs/metrics.md says how many series the groups of one kind of lock have in a process', async () => {
+  stop()
+  stop = prometheus({ registry, groupOf: (name) => name })
+  for (let n = 0; n <= 100; n++) {
+    const hold = await scenario.fixture.client.getLock(`lock:${n}`).lock()
+    await hold.unlock()
+  }
+  const series = (await registry.metrics()).split('\n').filter((line) => line.includes('holdfast_lock_group='))
+  const page = readPage('docs/metrics.md').replace(/\s+/g, ' ')
+  const [, each = '', all = ''] = /Each group has about (\d+) series .* have ([\d,]+) in each process/.exec(page) ?? []
+  assert.equal(Math.round(series.length / 101), Number(each), `${series.length}`)
+  assert.equal(Math.round(series.length / 100) * 100, Number(all.replace(',', '')))
 })
 
 it('stop() removes the metrics, so that they can be registered again', async () => {
