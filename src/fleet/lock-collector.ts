@@ -47,7 +47,7 @@ export class LockCollector {
     const answers = await askClients(this.#context, ids.slice(0, MAX_ASKED), what, timeoutMs)
     const unasked = new Set([...answers.unasked, ...ids.slice(MAX_ASKED)])
     const reports = this.#reports({ ...answers, unasked, listed: inboxes ? undefined : 'hidden' })
-    await this.#readRecordsFor([keys], reports)
+    await Promise.all([this.#readRecordsFor([keys], reports), this.#readRecords([...reports.silent], reports)])
     const joined = this.#join(keys, reports, listeners?.get(key))
     const { info, unconfirmed } =
       joined.unconfirmed > 0 ? await this.#joinAgain(joined, key, reports, listeners) : joined
