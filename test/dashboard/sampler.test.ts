@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
+import { metricsOf } from '../../src/dashboard/metrics.js'
 import { idOf } from '../../src/dashboard/rows.js'
 import { type Difference, Sampler } from '../../src/dashboard/sampler.js'
+import type { Doubt } from '../../src/index.js'
 import { FakeFleet, heldLock, holder, waiter } from '../support/dashboard.js'
 import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 
@@ -105,6 +107,45 @@ describe('the sampler', () => {
     const seenMs = (row?.holders[0]?.seenMs ?? 0) + (row?.ageMs ?? 0)
     assert.ok(seenMs >= 39_000 && seenMs <= 41_000, `${seenMs}`)
     assert.equal(sampler.totals.unlisted, 1)
+  })
+
+  it("the sampler's oldest hold, and that of the metrics, may be one of Java's", async () => {
+    const java = holder({ holder: 'java:1', status: 'unlisted' })
+    fleet.present = [heldLock('lock:a', { holders: [{ ...java, heldMs: undefined as unknown as number }] })]
+    await listening()
+    await clock.advance(40_000)
+    const { oldestMs } = sampler.totals
+    assert.ok(oldestMs >= 39_000 && oldestMs <= 41_000, `${oldestMs}`)
+    const text = metricsOf(sampler.sampled, sampler.totals)
+    assert.match(text, /^holdfast_fleet_oldest_hold_seconds\{kind="lock"\} (39|40|41)/m)
+  })
+
+  it('the sampler passes on what the list of locks does not say, to the page and to the metrics', async () => {
+    const silent: Doubt = { about: 'silent-clients', count: 2, clients: [] }
+    fleet.doubts = [silent, { about: 'hidden-locks', count: 21, locks: ['a'] }]
+    const differences = await listening()
+    assert.deepEqual(sampler.totals.doubts.map(({ about }) => about).sort(), ['hidden-locks', 'silent-clients'])
+    const text = metricsOf(sampler.sampled, sampler.totals)
+    assert.match(text, /^holdfast_fleet_doubts\{about="silent-clients"\} 2$/m)
+    assert.match(text, /^holdfast_fleet_doubts\{about="hidden-locks"\} 21$/m)
+    assert.match(text, /^holdfast_fleet_doubts\{about="left-out"\} 0$/m)
+    assert.equal(sampler.deadlocks.doubts.length, 2)
+    fleet.doubts = []
+    await clock.advance(1_000)
+    assert.deepEqual(differences.at(-1)?.totals.doubts, [])
+  })
+
+  it('the sampler keeps in mind between two reads of all locks which it could not read', async () => {
+    fleet.doubts = [{ about: 'hidden-locks', count: 21, locks: ['a'] }]
+    fleet.beforeRead = async () => await new Promise((resolve) => clock.after(400, () => resolve()))
+    await Promise.all([listening(), clock.advance(500)])
+    fleet.doubts = []
+    await clock.advance(1_500)
+    assert.ok(fleet.reads.contended > 0 && fleet.reads.all === 1)
+    assert.deepEqual(
+      sampler.totals.doubts.map(({ count }) => count),
+      [21],
+    )
   })
 
   it('the sampler counts the losses of clients, asks again after 10 s, and says how many were silent', async () => {
