@@ -105,6 +105,11 @@ export class ClientReports {
     return this.#records.get(client)?.client
   }
 
+  /** The same; what is not known about it is empty. */
+  clientOf(client: string): ClientInfo {
+    return { name: '', host: '', pid: 0, version: '', ...this.infoOf(client), id: client }
+  }
+
   /** The clients that were asked and did not reply. */
   get silent(): ReadonlySet<string> {
     return this.#answers.silent
@@ -123,7 +128,7 @@ export class ClientReports {
   }
 
   doubtsOf(about: Doubt['about'], clients: Iterable<string>): Doubt[] {
-    return clientDoubt(about, clients, (id) => this.infoOf(id))
+    return clientDoubt(about, clients, (id) => this.clientOf(id))
   }
 
   /** Whether nobody listens on its inbox. */

@@ -39,12 +39,10 @@ const MAX_NAMED = 20
 export function clientDoubt(
   about: Doubt['about'],
   ids: Iterable<string>,
-  infoOf: (id: string) => ClientInfo | undefined,
+  clientOf: (id: string) => ClientInfo,
 ): Doubt[] {
   const all = [...ids]
-  const unknown = { name: '', host: '', pid: 0, version: '' }
-  const clients = all.slice(0, MAX_NAMED).map((id) => ({ ...unknown, ...infoOf(id), id }))
-  return all.length > 0 ? [{ about, count: all.length, clients }] : []
+  return all.length > 0 ? [{ about, count: all.length, clients: all.slice(0, MAX_NAMED).map(clientOf) }] : []
 }
 
 /** Keys that could not be read: there may be a million. */

@@ -102,10 +102,9 @@ export class LockCollector {
     const answers = await askClients(this.#context, ids, { locks: [], limit: 0 }, timeoutMs)
     const reports = this.#reports(answers)
     await this.#readRecords(ids, reports)
-    const unknown = { name: '', host: '', pid: 0, version: '' }
     return ids.map((id) => {
       const lost = answers.replies.get(id)?.lost
-      const about = { ...unknown, ...reports.infoOf(id), id, status: reports.statusOf(id) }
+      const about = { ...reports.clientOf(id), status: reports.statusOf(id) }
       return lost === undefined ? about : { ...about, lossesLastHour: lost }
     })
   }

@@ -62,6 +62,14 @@ export interface LockList extends AsyncIterable<LockInfo> {
   readonly doubts: readonly Doubt[]
 }
 
+/**
+ * Whether it is held for ever unless somebody releases it: nobody renews it, as it never expires. Permits without an end are as
+ * Redisson's `acquire()` takes them.
+ */
+export function isEndless({ kind, holders, remainingLeaseMs }: LockInfo): boolean {
+  return holders.length > 0 && remainingLeaseMs === Number.POSITIVE_INFINITY && !kind.includes('semaphore')
+}
+
 /** Whether some may wait that are neither among the waiters nor among the listeners. */
 export function mayHaveMoreWaiters({ doubts }: Pick<LockInfo, 'doubts'>): boolean {
   return doubts.some(({ about }) => about !== 'unknown-kind' && about !== 'overheard-clients')

@@ -1,6 +1,6 @@
 // A table of locks, for `holdfast ls` and `holdfast top`.
 import type { Doubt } from '../../fleet/doubts.js'
-import { countWaiters, type HolderStatus, type LockInfo } from '../../fleet/lock-info.js'
+import { countWaiters, type HolderStatus, isEndless, type LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
 import { clientIdOf } from '../../wire/holder.js'
@@ -77,10 +77,8 @@ export function sorted(locks: readonly LockInfo[], sort: Sort): LockInfo[] {
 
 /** What nobody renews is held for ever; of what has an unknown age nobody says that it is recent. */
 function suspicion(lock: LockInfo): number {
-  const { holders, kind, remainingLeaseMs } = lock
-  if (holders.length === 0) return -1
-  const age = ageOf(lock) ?? Number.MAX_VALUE
-  return remainingLeaseMs === Number.POSITIVE_INFINITY && !kind.includes('semaphore') ? Number.POSITIVE_INFINITY : age
+  if (lock.holders.length === 0) return -1
+  return isEndless(lock) ? Number.POSITIVE_INFINITY : (ageOf(lock) ?? Number.MAX_VALUE)
 }
 
 export interface Summary {

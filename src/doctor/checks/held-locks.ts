@@ -1,7 +1,7 @@
 // Says who holds the locks that were found, and whether they end.
 import { toArray } from '../../delivery/replies.js'
 import { doubtText } from '../../fleet/doubts.js'
-import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import { type HolderInfo, isEndless, type LockInfo, type WaiterInfo } from '../../fleet/lock-info.js'
 import { processOf } from '../../locks/reporting/who-holds.js'
 import { durationOf } from '../../util/duration-text.js'
 import { forRedisCli, forShell } from '../../util/quoting.js'
@@ -98,11 +98,6 @@ function amongLocks(
 /** Of the locks that this user may not read; '': there are none. */
 function hiddenOf({ doubts }: LockSample): string {
   return doubts.flatMap((doubt) => (doubt.about === 'hidden-locks' ? `; ${doubtText(doubt, shown)}` : [])).join('')
-}
-
-function isEndless({ kind, holders, remainingLeaseMs }: LockInfo): boolean {
-  // Permits without an end are as Redisson's `acquire()` takes them.
-  return holders.length > 0 && remainingLeaseMs === Number.POSITIVE_INFINITY && !kind.includes('semaphore')
 }
 
 interface DeadWaiters {
