@@ -6,6 +6,7 @@ import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client
 import { refuseMisusedTarget } from './config/misuse.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
 import type { CredentialsResolver, RedissonConfig } from './config/schema.js'
+import type { TlsFiles } from './config/tls.js'
 import { ConfigError } from './errors.js'
 import { callerOf, countOpen, redisOfClient, redisOfDeployment, redisOfUrl } from './open-clients.js'
 import { within } from './util/timeout.js'
@@ -22,6 +23,11 @@ export interface ConnectOptions extends ClientOptions {
   config?: string | URL | RedissonConfig | undefined
   /** With `config`: called for user and password before each connection is opened. */
   credentialsResolver?: CredentialsResolver | undefined
+  /**
+   * With `config`: certificates as Node takes them, in place of the Java trust store and key store of the file. Only for
+   * addresses with `rediss://`.
+   */
+  tls?: TlsFiles | undefined
   /** How to renew what is held while the event loop is blocked. Default: it is not renewed. */
   watchdog?: WatchdogOptions | undefined
 }
@@ -46,7 +52,7 @@ const DEFAULT_BLOCK_LEASES = 4
 /** How long to wait for a connection beside that of the user's client, ms. */
 const OPEN_MS = 1_000
 const DEFAULT_URL = 'redis://127.0.0.1:6379'
-const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, credentialsResolver: 1, watchdog: 1 }
+const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, credentialsResolver: 1, tls: 1, watchdog: 1 }
 
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
@@ -73,12 +79,19 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   refuseMisusedTarget(target)
   const options = typeof target === 'string' ? { url: target } : target
   const own = ownOptions(options, CONNECT_OPTIONS)
-  const { url, client, config, credentialsResolver, watchdog, ...rest } = own
+  const { url, client, config, credentialsResolver, tls, watchdog, ...rest } = own
   if ([url, client, config].filter((one) => one !== undefined).length !== 1) {
     throw new ConfigError('connect', undefined, 'one of url, client and config')
   }
   if (credentialsResolver !== undefined && config === undefined) {
     throw new ConfigError('credentialsResolver', undefined, 'config, and not url or client')
+  }
+  if (tls !== undefined && config === undefined) {
+    throw new ConfigError(
+      'tls',
+      undefined,
+      'config: a client of your own, or a URL with rediss://, has its own settings',
+    )
   }
   const { lockWatchdogTimeoutMs } = checkClientOptions(rest) // before a connection is opened
   if (config !== undefined) return await openConfig(config, own, rest, caller)
@@ -105,12 +118,12 @@ function ofEnvironment(): ConnectOptions {
 
 async function openConfig(
   config: string | URL | RedissonConfig,
-  { nameMapper, credentialsResolver, watchdog }: ConnectOptions,
+  { nameMapper, credentialsResolver, tls, watchdog }: ConnectOptions,
   rest: ClientOptions,
   caller: string | undefined,
 ): Promise<Client> {
   const { describe, overridden } = await import('./config/deployment.js')
-  const overrides = { nameMapper, credentialsResolver }
+  const overrides = { nameMapper, credentialsResolver, tls }
   const isFile = typeof config === 'string' || config instanceof URL
   const loaded = isFile
     ? await (await import('./config/load.js')).loadConfig(config, overrides)

@@ -5,6 +5,7 @@ export type { PortEvents, RedisPort } from './adapters/port.js'
 export { Client } from './client.js'
 export type { ClientOptions, InspectionOptions } from './client-options.js'
 export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
+export type { TlsFiles } from './config/tls.js'
 export { type ConnectOptions, connect, type WatchdogOptions } from './connect.js'
 export {
   ClientClosedError,

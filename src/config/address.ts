@@ -14,7 +14,7 @@ export interface Address {
 }
 
 const ALLOWED = 'redis://[user:password@]host:port, or rediss:// for TLS; the port is mandatory'
-const TCP = /^(redis|rediss|valkey|valkeys):\/\/(?:(.*)@)?([^@/]+):(\d{1,5})\/?$/
+const TCP = /^(redis|rediss|valkey|valkeys):\/\/(?:(.*)@)?([^@/]+):(\d{1,5})(?:\/(\d*))?$/
 const ALLOWED_SOCKET = 'redis+uds://[user:password@]/path, without parameters'
 const SOCKET = /^(?:redis|valkey)\+uds:\/\/(?:(.*)@)?(\/[^@?#]+)$/
 
@@ -29,12 +29,19 @@ export function isSocketUrl(url: string): boolean {
  * @throws {ConfigError} without the part that may be a password
  */
 export function parseAddress(url: string, path: string): Address {
-  const [, scheme = '', secrets, host = '', port = ''] = TCP.exec(url) ?? []
+  const [, scheme = '', secrets, host = '', port = '', database = ''] = TCP.exec(url) ?? []
   const [, socketSecrets, socket] = SOCKET.exec(url) ?? []
   if (socket !== undefined) return { host: '', port: 0, socket, isTls: false, ...parseSecrets(socketSecrets, path) }
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   if (scheme === '' || !isHost(bare) || Number(port) < 1 || Number(port) > 65_535) {
     throw new ConfigError(path, redacted(url), isSocketUrl(url) ? ALLOWED_SOCKET : ALLOWED)
+  }
+  if (Number(database) > 0) {
+    throw new ConfigError(
+      path,
+      undefined,
+      `an address without /${database}, which Java ignores: set database: ${database}`,
+    )
   }
   return {
     host: bare,

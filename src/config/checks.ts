@@ -12,6 +12,9 @@ export interface JavaObject {
 
 const MAX_INT = 2 ** 31 - 1
 
+/** A number for Java alone, which may mean "none" there. */
+export const javaInt: Check<number> = (value, path) => int(-1)(value, path)
+
 /** Without those that YAML 1.1, which Java reads, takes for another number: 010 is 8 there, and 1:30 is 90. */
 const DECIMAL = /^(0|-?[1-9]\d{0,9})$/
 const OTHER_IN_JAVA = /^[-+]?(0[\d_]+|0b[01_]+|0o[0-7_]+|0x[\da-f_]+|\d[\d_]*_[\d_]*|[\d_]+(:[0-5]?\d)+)$/i
@@ -28,10 +31,10 @@ export function int(least: number, most = MAX_INT): Check<number> {
   }
 }
 
+/** The words of YAML 1.1, which Java reads. */
 export const flag: Check<boolean> = (value, path) => {
-  if (typeof value === 'boolean') return value
-  if (value === 'true') return true
-  if (value === 'false') return false
+  if (/^(true|yes|on)$/i.test(String(value))) return true
+  if (/^(false|no|off)$/i.test(String(value))) return false
   throw new ConfigError(path, value, 'true or false')
 }
 
@@ -39,6 +42,9 @@ export const text: Check<string> = (value, path) => {
   if (typeof value === 'string' && value !== '') return value
   throw new ConfigError(path, value, 'text')
 }
+
+/** Empty text is none, as for Java. */
+export const optionalText: Check<string | undefined> = (value, path) => (value === '' ? undefined : text(value, path))
 
 /** Text that no message shows. */
 export const secret: Check<string> = (value, path) => {

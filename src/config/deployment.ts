@@ -15,7 +15,7 @@ import {
   type RedissonConfig,
   type Section,
 } from './schema.js'
-import { tlsOptions } from './tls.js'
+import { type TlsFiles, tlsOptions } from './tls.js'
 
 export type Mode = 'single' | 'masterSlave' | 'sentinel' | 'cluster' | 'replicated'
 
@@ -61,6 +61,8 @@ export interface Deployment {
 export interface ConfigOverrides {
   nameMapper?: NameMapper | undefined
   credentialsResolver?: CredentialsResolver | undefined
+  /** Certificates as Node takes them, in place of a Java trust store or key store in the file. */
+  tls?: TlsFiles | undefined
 }
 
 const MODES: Record<Section, Mode> = {
@@ -78,9 +80,9 @@ const MODES: Record<Section, Mode> = {
  */
 export function overridden(
   config: RedissonConfig,
-  { nameMapper, credentialsResolver }: { readonly [Name in keyof ConfigOverrides]: ConfigOverrides[Name] | null },
+  { nameMapper, credentialsResolver, tls }: { readonly [Name in keyof ConfigOverrides]: ConfigOverrides[Name] | null },
 ): RedissonConfig {
-  const overrides = Object.entries({ nameMapper, credentialsResolver }).filter(([, value]) => value !== undefined)
+  const overrides = Object.entries({ nameMapper, credentialsResolver, tls }).filter(([, value]) => value !== undefined)
   if (overrides.length === 0 || typeof config !== 'object' || config === null) return config
   const result: Record<string, unknown> = { ...config }
   for (const section of Object.keys(MODES)) {
@@ -119,7 +121,7 @@ export function describe(config: RedissonConfig): Deployment {
     protocol: top.protocol === undefined ? undefined : top.protocol === 'RESP3' ? 3 : 2,
     connectTimeoutMs: server.connectTimeout ?? 10_000,
     isLazy: top.lazyInitialization ?? false,
-    retryAttempts: server.retryAttempts ?? 4,
+    retryAttempts: attemptsOf(server.retryAttempts),
     retryDelay: retryDelayOf(checked),
     reconnectionDelay: server.reconnectionDelay
       ? delayOf(server.reconnectionDelay, `${section}.reconnectionDelay`)
@@ -127,7 +129,7 @@ export function describe(config: RedissonConfig): Deployment {
         equalJitter(100, 2_000),
     keepAliveMs: isKeptAlive ? (get('tcpKeepAliveIdle') ?? 0) * 1000 : undefined,
     isNoDelay: get('tcpNoDelay') ?? true,
-    pingIntervalMs: server.pingConnectionInterval ?? 30_000,
+    pingIntervalMs: Math.max(0, server.pingConnectionInterval ?? 30_000),
     scanIntervalMs: server.scanInterval ?? (mode === 'cluster' ? 5_000 : 1_000),
     natMap: natMapOf(server.natMapper, `${section}.natMapper`),
     sentinel: {
@@ -142,6 +144,13 @@ export function describe(config: RedissonConfig): Deployment {
   }
 }
 
+/** More than these never end within a timeout, nor do -1 in Redisson. */
+const MAX_ATTEMPTS = 1_000
+
+function attemptsOf(attempts = 4): number {
+  return attempts < 0 ? MAX_ATTEMPTS : Math.min(attempts, MAX_ATTEMPTS)
+}
+
 /** Reads keys that are allowed at the top level and in the server section. */
 function sharedValuesOf({ top, server }: CheckedConfig) {
   return <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
@@ -153,18 +162,26 @@ function tlsOf(checked: CheckedConfig, addresses: readonly Address[]): Connectio
   if (!addresses.every((address) => address.isTls === isTls)) {
     throw new ConfigError(section, undefined, 'either rediss:// in all addresses or redis:// in all')
   }
-  if (!isTls) return undefined
+  if (!isTls) {
+    if (top.tls) throw new ConfigError('tls', undefined, 'rediss:// in the addresses: without it, nothing is encrypted')
+    return undefined
+  }
   const get = sharedValuesOf(checked)
   const settings = {
     tls: top.tls,
     sslVerificationMode: get('sslVerificationMode') ?? legacyVerification(server),
-    sslTruststore: get('sslTruststore'),
-    sslKeystore: get('sslKeystore'),
+    sslTruststore: top.tls?.ca === undefined ? get('sslTruststore') : undefined,
+    sslKeystore: hasOwnKey(top.tls) ? undefined : get('sslKeystore'),
     sslKeystorePassword: get('sslKeystorePassword'),
     sslProtocols: get('sslProtocols'),
     sslCiphers: get('sslCiphers'),
   }
   return tlsOptions(settings, (key) => (Object.hasOwn(top, key) ? key : `${section}.${key}`))
+}
+
+/** Certificates in the form that Node takes are in place of stores in that of Java. */
+function hasOwnKey({ cert, key, pfx }: TlsFiles = {}): boolean {
+  return cert !== undefined || key !== undefined || pfx !== undefined
 }
 
 function clientOptionsOf(checked: CheckedConfig, mode: Mode): ClientOptions {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
 import { ownOptions } from '../util/validate.js'
 import { type ConfigOverrides, describe, overridden } from './deployment.js'
-import type { RedissonConfig } from './schema.js'
+import { isUsed, type RedissonConfig } from './schema.js'
 
 export type { ConfigOverrides, Deployment, Mode } from './deployment.js'
 export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './schema.js'
@@ -14,7 +14,7 @@ export interface LoadOptions extends ConfigOverrides {
   env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
-const LOAD_OPTIONS = { env: 1, nameMapper: 1, credentialsResolver: 1 }
+const LOAD_OPTIONS = { env: 1, nameMapper: 1, credentialsResolver: 1, tls: 1 }
 /** Real files have a few thousand. This bounds whatever takes quadratic time in a parser. */
 const MAX_CHARACTERS = 100_000
 
@@ -28,7 +28,7 @@ const MAX_CHARACTERS = 100_000
  * @see Redisson `Config.fromYAML`
  */
 export async function loadConfig(source: string | URL, options: LoadOptions = {}): Promise<RedissonConfig> {
-  const { env = process.env, nameMapper, credentialsResolver } = ownOptions(options, LOAD_OPTIONS)
+  const { env = process.env, nameMapper, credentialsResolver, tls } = ownOptions(options, LOAD_OPTIONS)
   const { file, text } = await read(source)
   if (text.length > MAX_CHARACTERS)
     throw new ConfigError(file ?? 'config', undefined, `a file of at most ${MAX_CHARACTERS} characters`)
@@ -36,15 +36,17 @@ export async function loadConfig(source: string | URL, options: LoadOptions = {}
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new ConfigError(file ?? 'config', undefined, 'a mapping with one of the server sections of Redisson')
   }
-  const config = overridden(parsed as RedissonConfig, { nameMapper, credentialsResolver })
+  const resolved = checkVariables(parsed, '', isUsed) as RedissonConfig
+  const config = overridden(resolved, { nameMapper, credentialsResolver, tls })
   describe(config)
   return config
 }
 
 /**
- * As in Redisson (`ConfigSupport.resolveEnvParams`): a variable that is not set and has no default is left as it is.
+ * As in Redisson (`ConfigSupport.resolveEnvParams`), or anything else in braces, which it leaves as it is, such as Spring's
+ * `${NAME:default}`.
  */
-const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}/g
+const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}|\$\{([\w.-]+(?::[^{}'"\n\r]*)?)\}/g
 
 /**
  * The part of each line up to its last brace: searching further would take quadratic time if many variables begin
@@ -52,10 +54,46 @@ const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}/g
  */
 const MAY_HAVE_VARIABLES = /^.*\}/gm
 
+/** Around the name of a variable without a value: of private use in Unicode, so that no file has them. */
+const [UNSET, END] = ['\uE000', '\uE001']
+const UNSET_VARIABLE = new RegExp(`${UNSET}([^${END}]*)${END}`)
+
+/** A variable without a value is marked, in case the value of a key needs it; the value of another may look like one. */
 function resolveVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {
-  const resolve = (whole: string, name: string, fallback?: string): string =>
-    (Object.hasOwn(env, name) ? env[name] : undefined) ?? fallback ?? whole
+  const resolve = (_: string, name: string | undefined, fallback?: string, other = ''): string => {
+    const value = name !== undefined && Object.hasOwn(env, name) ? env[name] : undefined
+    return value ?? fallback ?? `${UNSET}${name ?? other}${END}`
+  }
   return text.replace(MAY_HAVE_VARIABLES, (part) => part.replace(VARIABLE, resolve))
+}
+
+/**
+ * @returns the value of a key that has no effect, with its variables as they were
+ * @throws {ConfigError} a value that is used has a variable that is not set
+ */
+function checkVariables(value: unknown, path: string, isUsed: (path: string) => boolean): unknown {
+  if (typeof value === 'string') {
+    const [, variable] = UNSET_VARIABLE.exec(value) ?? []
+    if (variable === undefined) return value
+    if (isUsed(path)) throw unset(variable, path)
+    return value.replaceAll(UNSET, '${').replaceAll(END, '}')
+  }
+  if (Array.isArray(value)) return value.map((one, index) => checkVariables(one, `${path}[${index}]`, isUsed))
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value)
+  return Object.fromEntries(
+    entries.map(([key, one]) => [key, checkVariables(one, path === '' ? key : `${path}.${key}`, isUsed)]),
+  )
+}
+
+/** Without what follows the name: the default of a password is a password. */
+function unset(variable: string, path: string): ConfigError {
+  const [name = ''] = variable.split(':')
+  const isSpring = /:(?!-)/.test(variable)
+  const allowed = isSpring
+    ? `\${${name}:-default}, with :- before the default as Redisson wants it, or the environment variable ${name} to be set`
+    : `the environment variable ${name} to be set, or a default: \${${name}:-default}`
+  return new ConfigError(path, undefined, allowed)
 }
 
 async function read(source: string | URL): Promise<{ file: string | undefined; text: string }> {

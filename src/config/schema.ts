@@ -1,12 +1,26 @@
 // Every key of Redisson's configuration. What each does is in deployment.ts.
 import { ConfigError } from '../errors.js'
-import { similarTo } from '../util/similar.js'
 import { MIN_LEASE_MS, ownOf } from '../util/validate.js'
 import type { NameMapper } from '../wire/names.js'
 import { parseAddress } from './address.js'
-import { anything, type Check, flag, inCode, int, isJava, listOf, object, oneOf, secret, text } from './checks.js'
+import {
+  anything,
+  type Check,
+  flag,
+  inCode,
+  int,
+  isJava,
+  javaInt,
+  listOf,
+  object,
+  oneOf,
+  optionalText,
+  secret,
+  text,
+} from './checks.js'
 import { delayStrategy } from './delay.js'
 import { type TlsFiles, tlsFiles } from './tls.js'
+import { adviceOn, isRemoved } from './unknown-key.js'
 
 /** A Redis user with its password, or only the password of the default user. */
 export interface Credentials {
@@ -26,6 +40,10 @@ interface Key<T> {
   /** Its effect here; for an ignored key, why it has none. */
   readonly effect: string
   readonly isUsed: boolean
+  /** Redisson's default: not worth a word in a file that has every key. */
+  readonly standard?: string | undefined
+  /** 0 and -1 mean nothing here: the default applies. */
+  readonly isPositive?: boolean
 }
 
 type Keys = Readonly<Record<string, Key<unknown>>>
@@ -35,9 +53,17 @@ function used<T>(check: Check<T>, effect: string): Key<T> {
   return { check, effect, isUsed: true }
 }
 
-/** Accepted, so that the file can be shared with Java, and reported once. */
-function unused<T>(check: Check<T>, effect: string): Key<T> {
-  return { check, effect, isUsed: false }
+/** The same; 0 and -1 stand for the default. */
+function positive(effect: string): Key<number> {
+  return { check: int(1), effect, isUsed: true, isPositive: true }
+}
+
+/**
+ * Accepted, so that the file can be shared with Java, and reported once.
+ * @param standard  its default in Redisson; of a Java object the simple name of its class
+ */
+function unused<T>(check: Check<T>, effect: string, standard?: string): Key<T> {
+  return { check, effect, isUsed: false, standard }
 }
 
 const address: Check<string> = (value, path) => {
@@ -87,7 +113,7 @@ const DNS = 'host names are resolved whenever a connection is opened'
 
 /** Allowed at the top level (4.x) or in the server section (3.x); the top level takes precedence. */
 const SHARED = {
-  username: used(text, 'user of Redis'),
+  username: used(optionalText, 'user of Redis'),
   password: used(secret, 'password of Redis'),
   credentialsResolver,
   nameMapper,
@@ -106,14 +132,14 @@ const SHARED = {
     'the lowest and the highest of these versions',
   ),
   sslCiphers: used(listOf(text, 1), 'names as in Java or OpenSSL'),
-  sslProvider: unused(text, 'Node provides TLS'),
+  sslProvider: unused(text, 'Node provides TLS', 'JDK'),
   sslTrustManagerFactory: used(inCode<never>(never, 'no value: set sslTruststore or tls.ca instead', ''), 'refused'),
   sslKeyManagerFactory: used(inCode<never>(never, 'no value: set sslKeystore or tls.key instead', ''), 'refused'),
   tcpKeepAlive: used(flag, 'SO_KEEPALIVE'),
   tcpKeepAliveIdle: used(int(0), 'seconds without traffic before the first probe'),
-  tcpKeepAliveCount: unused(int(0), 'Node cannot set it'),
-  tcpKeepAliveInterval: unused(int(0), 'Node cannot set it'),
-  tcpUserTimeout: unused(int(0), 'Node cannot set it'),
+  tcpKeepAliveCount: unused(javaInt, 'Node cannot set it', '0'),
+  tcpKeepAliveInterval: unused(javaInt, 'Node cannot set it', '0'),
+  tcpUserTimeout: unused(javaInt, 'Node cannot set it', '0'),
   tcpNoDelay: used(flag, 'TCP_NODELAY'),
 }
 
@@ -127,60 +153,68 @@ const TOP = {
   protocol: used(oneOf('RESP2', 'RESP3'), 'protocol of ioredis 6'),
   lazyInitialization: used(flag, 'connect() resolves at once, and the first command connects'),
   tls: used<TlsFiles>(tlsFiles, 'Holdfast only: certificates in the form that Node takes'),
-  useScriptCache: unused(flag, 'scripts are always sent by their hash'),
-  keepPubSubOrder: unused(flag, 'messages are always handled in order'),
+  useScriptCache: unused(flag, 'scripts are always sent by their hash', 'true'),
+  keepPubSubOrder: unused(flag, 'messages are always handled in order', 'true'),
   valkeyCapabilities: unused(anything, 'no capability of Valkey is needed'),
-  codec: unused(anything, 'locks store text; the values of a FasterMultiLock are hashed as with StringCodec'),
-  addressResolverGroupFactory: unused(anything, 'host names are resolved by Node'),
-  threads: unused(int(0), JAVA),
-  nettyThreads: unused(int(0), JAVA),
-  transportMode: unused(oneOf('NIO', 'EPOLL', 'KQUEUE', 'IO_URING'), JAVA),
+  codec: unused(
+    anything,
+    'locks store text; the values of a FasterMultiLock are hashed as with StringCodec',
+    'Kryo5Codec',
+  ),
+  addressResolverGroupFactory: unused(
+    anything,
+    'host names are resolved by Node',
+    'SequentialDnsAddressResolverFactory',
+  ),
+  threads: unused(javaInt, JAVA, '16'),
+  nettyThreads: unused(javaInt, JAVA, '32'),
+  transportMode: unused(oneOf('NIO', 'EPOLL', 'KQUEUE', 'IO_URING'), JAVA, 'NIO'),
   executor: unused(anything, JAVA),
   nettyExecutor: unused(anything, JAVA),
   eventLoopGroup: unused(anything, JAVA),
-  nettyHook: unused(anything, JAVA),
+  nettyHook: unused(anything, JAVA, 'DefaultNettyHook'),
   connectionListener: unused(anything, JAVA),
-  useThreadClassLoader: unused(flag, JAVA),
-  referenceEnabled: unused(flag, OTHER_OBJECTS),
-  reliableTopicWatchdogTimeout: unused(int(0), OTHER_OBJECTS),
-  minCleanUpDelay: unused(int(0), OTHER_OBJECTS),
-  maxCleanUpDelay: unused(int(0), OTHER_OBJECTS),
-  cleanUpKeysAmount: unused(int(0), OTHER_OBJECTS),
+  useThreadClassLoader: unused(flag, JAVA, 'true'),
+  referenceEnabled: unused(flag, OTHER_OBJECTS, 'true'),
+  reliableTopicWatchdogTimeout: unused(javaInt, OTHER_OBJECTS, '600000'),
+  minCleanUpDelay: unused(javaInt, OTHER_OBJECTS, '5'),
+  maxCleanUpDelay: unused(javaInt, OTHER_OBJECTS, '1800'),
+  cleanUpKeysAmount: unused(javaInt, OTHER_OBJECTS, '100'),
 }
 
 const BASE = {
   ...SHARED,
   keepAlive: used(flag, 'tcpKeepAlive'),
   sslEnableEndpointIdentification: used(flag, 'sslVerificationMode: true is STRICT, false is NONE'),
-  connectTimeout: used(int(1), 'ms until an attempt to connect fails, and connect() itself'),
-  timeout: used(int(1), 'commandTimeoutMs of the client'),
-  clientName: used(text, 'CLIENT SETNAME'),
-  retryAttempts: used(int(0, 1_000), 'reconnects that a command waits for, within timeout'),
+  connectTimeout: positive('ms until an attempt to connect fails, and connect() itself'),
+  timeout: positive('commandTimeoutMs of the client'),
+  clientName: used(optionalText, 'CLIENT SETNAME'),
+  retryAttempts: used(int(-1), 'reconnects that a command waits for, within timeout'),
   retryDelay: used(delayStrategy, 'in a cluster the delay after CLUSTERDOWN and a failover'),
   retryInterval: used(int(0), 'retryDelay as a constant, ms'),
   reconnectionDelay: used(delayStrategy, 'delay before a reconnect'),
-  idleConnectionTimeout: unused(int(0), POOL),
-  pingConnectionInterval: used(int(0), 'ms without traffic before a connection is checked with PING; 0: never'),
-  subscriptionTimeout: unused(int(0), 'a waiter polls until it is subscribed'),
-  subscriptionsPerConnection: unused(int(1), CHANNELS),
-  subscriptionConnectionMinimumIdleSize: unused(int(0), CHANNELS),
-  subscriptionConnectionPoolSize: unused(int(1), CHANNELS),
-  dnsMonitoringInterval: unused(int(-1), DNS),
-  dnsMonitoringTimes: unused(int(1), DNS),
+  idleConnectionTimeout: unused(javaInt, POOL, '10000'),
+  pingConnectionInterval: used(int(-1), 'ms without traffic before a connection is checked with PING; 0: never'),
+  subscriptionTimeout: unused(javaInt, 'a waiter polls until it is subscribed', '7500'),
+  subscriptionsPerConnection: unused(javaInt, CHANNELS, '5'),
+  subscriptionConnectionMinimumIdleSize: unused(javaInt, CHANNELS, '1'),
+  subscriptionConnectionPoolSize: unused(javaInt, CHANNELS, '50'),
+  dnsMonitoringInterval: unused(javaInt, DNS, '5000'),
+  dnsMonitoringTimes: unused(javaInt, DNS, '1'),
 }
 
 const REPLICATED = {
-  readMode: unused(oneOf('SLAVE', 'MASTER', 'MASTER_SLAVE'), MASTER_ONLY),
-  subscriptionMode: unused(oneOf('SLAVE', 'MASTER'), 'channels are subscribed to at the master'),
-  loadBalancer: unused(anything, MASTER_ONLY),
-  masterConnectionMinimumIdleSize: unused(int(0), POOL),
-  masterConnectionPoolSize: unused(int(1), POOL),
-  slaveConnectionMinimumIdleSize: unused(int(0), MASTER_ONLY),
-  slaveConnectionPoolSize: unused(int(1), MASTER_ONLY),
-  failedSlaveReconnectionInterval: unused(int(0), MASTER_ONLY),
-  failedSlaveNodeDetector: unused(anything, MASTER_ONLY),
-  failedSlaveCheckInterval: unused(int(0), MASTER_ONLY),
-  fallbackLoadingToMaster: unused(flag, MASTER_ONLY),
+  readMode: unused(oneOf('SLAVE', 'MASTER', 'MASTER_SLAVE'), MASTER_ONLY, 'SLAVE'),
+  subscriptionMode: unused(oneOf('SLAVE', 'MASTER'), 'channels are subscribed to at the master', 'MASTER'),
+  loadBalancer: unused(anything, MASTER_ONLY, 'RoundRobinLoadBalancer'),
+  masterConnectionMinimumIdleSize: unused(javaInt, POOL, '24'),
+  masterConnectionPoolSize: unused(javaInt, POOL, '64'),
+  slaveConnectionMinimumIdleSize: unused(javaInt, MASTER_ONLY, '24'),
+  slaveConnectionPoolSize: unused(javaInt, MASTER_ONLY, '64'),
+  failedSlaveReconnectionInterval: unused(javaInt, MASTER_ONLY, '3000'),
+  failedSlaveNodeDetector: unused(anything, MASTER_ONLY, 'FailedConnectionDetector'),
+  failedSlaveCheckInterval: unused(javaInt, MASTER_ONLY, '180000'),
+  fallbackLoadingToMaster: unused(flag, MASTER_ONLY, 'true'),
 }
 
 const database = used(int(0), 'SELECT')
@@ -198,8 +232,8 @@ const SECTIONS = {
     ...BASE,
     database,
     address: used(address, 'the server'),
-    connectionMinimumIdleSize: unused(int(0), POOL),
-    connectionPoolSize: unused(int(1), POOL),
+    connectionMinimumIdleSize: unused(javaInt, POOL, '24'),
+    connectionPoolSize: unused(javaInt, POOL, '64'),
   },
   sentinelServersConfig: {
     ...BASE,
@@ -208,12 +242,12 @@ const SECTIONS = {
     natMapper,
     sentinelAddresses: used(listOf(address, 1), 'the Sentinels to ask'),
     masterName: used(text, 'the name of the master'),
-    sentinelUsername: used(text, 'user of the Sentinels, if different'),
+    sentinelUsername: used(optionalText, 'user of the Sentinels, if different'),
     sentinelPassword: used(secret, 'password of the Sentinels, if different'),
     scanInterval: used(int(1), SCAN),
     sentinelsDiscovery: used(flag, 'whether to ask further Sentinels that others name'),
-    checkSentinelsList: unused(flag, 'one Sentinel that replies is enough'),
-    checkSlaveStatusWithSyncing: unused(flag, MASTER_ONLY),
+    checkSentinelsList: unused(flag, 'one Sentinel that replies is enough', 'true'),
+    checkSlaveStatusWithSyncing: unused(flag, MASTER_ONLY, 'true'),
   },
   clusterServersConfig: {
     ...BASE,
@@ -223,9 +257,9 @@ const SECTIONS = {
     nodeAddresses: used(listOf(address, 1), 'the seed nodes'),
     scanInterval: used(int(1), 'ms between refreshes of the slot map'),
     checkSlotsCoverage: used(flag, 'connect() fails if a slot is not served'),
-    checkMasterLinkStatus: unused(flag, MASTER_ONLY),
+    checkMasterLinkStatus: unused(flag, MASTER_ONLY, 'false'),
     shardedSubscriptionMode: unused(
-      oneOf('AUTO', 'ON', 'OFF'),
+      oneOf('AUTO', 'ON', 'OFF', 'AUTO'),
       'both kinds of channels are subscribed to and published on',
     ),
   },
@@ -236,7 +270,7 @@ const SECTIONS = {
     natMapper: unused(anything, 'addresses are used as they are in the file'),
     nodeAddresses: used(listOf(address, 1), 'all servers: the master is the one whose role is master'),
     scanInterval: used(int(1), SCAN),
-    monitorIPChanges: unused(flag, DNS),
+    monitorIPChanges: unused(flag, DNS, 'false'),
   },
 }
 
@@ -265,6 +299,14 @@ export interface CheckedConfig {
 
 /** @internal Every known key, by section; '' is the top level. */
 export const KEYS: Readonly<Record<string, Keys>> = { '': TOP, ...SECTIONS }
+
+/** Whether the value at a path, such as `singleServerConfig.address`, has an effect. */
+export function isUsed(path: string): boolean {
+  const [first = '', second = ''] = path.split(/[.[]/)
+  const [section, name] = Object.hasOwn(SECTIONS, first) ? [first, second] : ['', first]
+  const keys = KEYS[section] ?? {}
+  return Object.hasOwn(keys, name) && keys[name]?.isUsed === true
+}
 
 const POOLS = [
   ['connectionMinimumIdleSize', 'connectionPoolSize', 24, 64],
@@ -301,24 +343,19 @@ function checkKeys(keys: Keys, values: Readonly<Record<string, unknown>>, at: st
   for (const [name, value] of Object.entries(values)) {
     const path = at === '' ? name : `${at}.${name}`
     const key = Object.hasOwn(keys, name) ? keys[name] : undefined
-    if (!key) throw new ConfigError(path, undefined, advice(name, keys, at))
-    if (value === null || value === undefined) continue
-    checked[name] = key.check(value, path)
-    if (!key.isUsed) ignored.push({ path, reason: key.effect })
+    if (!key && isRemoved(name)) ignored.push({ path, reason: 'Redisson removed it before 3.12' })
+    else if (!key) throw new ConfigError(path, undefined, adviceOn(name, at, value, KEYS))
+    else if (key.isPositive && /^(0|-1)$/.test(String(value))) ignored.push({ path, reason: 'the default applies' })
+    else if (value !== null && value !== undefined) {
+      checked[name] = key.check(value, path)
+      if (!key.isUsed && !isStandard(value, key.standard)) ignored.push({ path, reason: key.effect })
+    }
   }
   return checked
 }
 
-/** Suggests what an unknown key may mean. */
-function advice(name: string, keys: Keys, at: string): string {
-  const places = Object.entries(KEYS).filter(([place, others]) => place !== at && Object.hasOwn(others, name))
-  const place = places.find(([other]) => other === '') ?? places[0]
-  if (place)
-    return place[0] === '' ? 'it at the top level of the configuration' : `it in ${places.map(([p]) => p).join(' or ')}`
-  const similar = similarTo(name, Object.keys(keys))
-  return similar === undefined
-    ? `one of the keys ${Object.keys(keys).sort().join(', ')}`
-    : `a key that exists: ${similar}?`
+function isStandard(value: unknown, standard: string | undefined): boolean {
+  return standard !== undefined && (isJava(value, standard) || String(value).toLowerCase() === standard.toLowerCase())
 }
 
 /** An error as in Redisson, although pool sizes have no effect here. */

@@ -69,7 +69,8 @@ function readTruststore(file: string, path: string): string {
     path,
     file,
     'certificates in a PEM file, because Node cannot read a Java trust store: ' +
-      'keytool -list -rfc -keystore truststore > ca.pem, or openssl pkcs12 -in truststore.p12 -nokeys -out ca.pem',
+      'keytool -list -rfc -keystore truststore > ca.pem, or openssl pkcs12 -in truststore.p12 -nokeys -out ca.pem; ' +
+      'or the option tls: { ca } in code, which takes precedence',
   )
 }
 
@@ -78,7 +79,7 @@ function readKeystore(file: string, passphrase: string | undefined, path: string
   const ours = isPem(bytes) ? { cert: bytes, key: bytes } : { pfx: bytes }
   const allowed =
     'a PKCS12 or PEM file with certificate and key, and the matching sslKeystorePassword. Node cannot read JKS: ' +
-    'keytool -importkeystore -srckeystore keystore.jks -destkeystore keystore.p12 -deststoretype PKCS12'
+    'keytool -importkeystore -srckeystore keystore.jks -destkeystore keystore.p12 -deststoretype PKCS12; or the option tls: { cert, key } in code, which takes precedence'
   const options = passphrase === undefined ? ours : { ...ours, passphrase }
   checkContext(options, path, allowed)
   return options
@@ -95,8 +96,9 @@ function checkContext(options: ConnectionOptions, path: string, allowed: string)
 
 function readBytes(file: string, path: string): Buffer {
   try {
-    // Java also accepts `file:/x` as a URL.
-    return readFileSync(/^file:/.test(file) ? fileURLToPath(new URL(file)) : file)
+    // Java also accepts URLs: `file:/x`, and `file:./x` from the working directory.
+    const path = file.replace(/^file:(?!\/)/, '')
+    return readFileSync(/^file:/.test(path) ? fileURLToPath(new URL(path)) : path)
   } catch (cause) {
     throw new ConfigError(path, file, 'a file that can be read', { cause })
   }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { inspect } from 'node:util'
+import { loadConfig } from '../../src/config/load.js'
 import { type Client, type ConnectOptions, connect, type RedissonConfig } from '../../src/index.js'
 import { setUpFixture } from '../support/fixture.js'
 import { recordMessages } from '../support/key-contents.js'
@@ -61,8 +62,8 @@ singleServerConfig:
   password: "\${SECRET:-hunter2}"
   database: 3
   clientName: ${CLIENT_NAME}
-  connectionPoolSize: 64
-codec: !<org.redisson.codec.Kryo5Codec> {}
+  connectionPoolSize: 65
+codec: !<org.redisson.codec.JsonJacksonCodec> {}
 lockWatchdogTimeout: 12000
 `)
     const client = await open({ config })
@@ -270,6 +271,20 @@ describe('connect, with certificates in its configuration,', () => {
     await works({ sslVerificationMode: 'NONE', ...keystore })
     const { ca } = certificates
     await works({ tls: { ca, cert: client.cert, key: client.key, servername: 'redis.example' } })
+  })
+
+  it('certificates in code are in place of the Java stores of a file, with connect and with loadConfig', async () => {
+    const { ca, client } = certificates
+    const code = { tls: { ca, cert: client.cert, key: client.key, servername: 'redis.example' } }
+    const stores = 'sslTruststore: "file:/nowhere/trust.jks"\nsslKeystore: "file:/nowhere/key.jks"\n'
+    const text = `singleServerConfig: {address: "${tls.url}"}\n${stores}sslKeystorePassword: secret\n`
+    await assert.rejects(loadConfig(text), /trust\.jks/)
+    await works(await loadConfig(text, code))
+    await using connected = await connect({ config: text, ...code })
+    await connected.getLock('a').withLock(() => {})
+    await assert.rejects(connect({ url: tls.url, ...code }), { path: 'tls' })
+    const plain = { singleServerConfig: { address: 'redis://127.0.0.1:1' } }
+    await assert.rejects(connect({ config: plain, ...code }), { path: 'tls', allowed: /rediss:/ })
   })
 
   it('connect fails if the certificate is for another host or untrusted, or the client certificate is missing', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { after, before, it, describe as suite } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { describe } from '../../src/config/deployment.js'
@@ -36,16 +36,95 @@ suite('a rejected configuration', () => {
     await expectRejected(singleServer({ 'connect-timeout': 1 }), { allowed: /connectTimeout/ as never })
     await expectRejected(singleServer({}, { timeout: 1 }), { path: 'timeout', allowed: /singleServerConfig/ as never })
     await expectRejected(singleServer({ lockWatchdogTimeout: 1000 }), { allowed: /top/ as never })
-    await expectRejected(singleServer({ nonsense: SECRET }), { allowed: /one of the keys .*retryAttempts/ as never })
+    await expectRejected(singleServer({ nonsense: SECRET }), { allowed: "one of the keys of Redisson's configuration" })
     await expectRejected(singleServer({ constructor: 1 }), { path: 'singleServerConfig.constructor' })
+  })
+
+  it('an unknown section or a file of a framework is rejected, and the error says where to look', async () => {
+    const at = (key: string, value: unknown = { address: 'redis://a:1' }) => ({ ...singleServer(), [key]: value })
+    await expectRejected(at('clusterServerConfig'), {
+      path: 'clusterServerConfig',
+      allowed: /clusterServersConfig/ as never,
+    })
+    await expectRejected(at('single-server-config'), { allowed: /singleServerConfig/ as never })
+    await expectRejected(at('singleserverconfig'), { allowed: /singleServerConfig/ as never })
+    await expectRejected(at('singleServerConfig.address', 'redis://a:1'), { allowed: /singleServerConfig/ as never })
+    await expectRejected(at('elasticacheServersConfig'), { allowed: /replicatedServersConfig/ as never })
+    await expectRejected(at('spring', { redis: {} }), { allowed: /spring\.redis\.redisson\.config/ as never })
+    await expectRejected(at('redisson', { threads: 1 }), { allowed: /below redisson at the top level/ as never })
+    await expectRejected(at('quarkus.redisson.file', 'x'), { allowed: /below quarkus\.redisson/ as never })
+    await expectRejected(at('x-common', { a: 1 }), { allowed: /a server section: .*replicatedServersConfig/ as never })
+    for (const key of ['nonsense', 'x-common', 'spring']) {
+      const { message } = (await loadConfig(JSON.stringify(at(key))).catch((error: Error) => error)) as Error
+      assert.ok((message.match(/,/g)?.length ?? 0) < 10, message)
+    }
+  })
+
+  // biome-ignore-start lint/suspicious/noTemplateCurlyInString: variables of a configuration
+  it('a variable without a value is rejected in what is used, and named without what may be a secret', async () => {
+    const rejected = async (line: string) =>
+      String(await loadConfig(`singleServerConfig:\n  address: "redis://a:1"\n  ${line}\n`, { env: {} }).catch(String))
+    assert.match(
+      await rejected('password: ${PW}'),
+      /singleServerConfig\.password: expected the environment variable PW/,
+    )
+    assert.match(await rejected('password: ${PW}'), /or a default: \$\{PW:-default\}/)
+    assert.match(await rejected("password: '${PW:-}'"), /the environment variable PW to be set/)
+    const spring = await rejected(`password: \${PW:${SECRET}}`)
+    assert.match(spring, /expected \$\{PW:-default\}, with :- before the default/)
+    assert.ok(!spring.includes(SECRET))
+    assert.match(await rejected('timeout: ${T}'), /timeout: expected the environment variable T/)
+    assert.match(await rejected('natMapper: ${N}'), /natMapper/)
+    const list = 'clusterServersConfig:\n  nodeAddresses: [${NODES}, "redis://${redis-host}:1"]\n'
+    await assert.rejects(loadConfig(list, { env: {} }), /nodeAddresses\[0\]: expected the environment variable NODES/)
+    await assert.rejects(loadConfig(list, { env: { NODES: 'redis://a:1' } }), /variable redis-host to be set/)
+  })
+
+  // biome-ignore-end lint/suspicious/noTemplateCurlyInString: as above
+
+  it('a value that Java takes in another form is accepted', async () => {
+    for (const keepAlive of ['True', 'yes', 'on', 'TRUE', true]) {
+      assert.equal(describe(singleServer({ keepAlive }) as RedissonConfig).keepAliveMs, 0)
+    }
+    assert.equal(describe(singleServer({ keepAlive: 'Off' }) as RedissonConfig).keepAliveMs, undefined)
+    const empty = describe(singleServer({ username: '', clientName: '' }) as RedissonConfig)
+    assert.deepEqual([empty.username, empty.clientName], [undefined, undefined])
+    assert.equal(describe({ singleServerConfig: { address: 'redis://a:1/0' } }).addresses[0]?.port, 1)
+    await expectRejected({ singleServerConfig: { address: 'redis://a:1/3' } }, { allowed: /set database: 3/ as never })
+    for (const timeout of [0, -1, '0']) {
+      const { options, ignored, connectTimeoutMs } = describe(
+        singleServer({ timeout, connectTimeout: timeout }) as RedissonConfig,
+      )
+      assert.deepEqual([options.commandTimeoutMs, connectTimeoutMs, ignored.length], [undefined, 10_000, 2])
+    }
+    const zero = { idleConnectionTimeout: -1, subscriptionsPerConnection: 0, subscriptionConnectionPoolSize: 1 }
+    assert.equal(describe(singleServer(zero) as RedissonConfig).ignored.length, 3)
+    assert.equal(describe(singleServer({ pingConnectionInterval: -1 }) as RedissonConfig).pingIntervalMs, 0)
+    assert.equal(describe(singleServer({ retryAttempts: 2 ** 31 - 1 }) as RedissonConfig).retryAttempts, 1_000)
+  })
+
+  it('a key that Redisson removed is ignored with a notice, and one with its default without', () => {
+    const { ignored } = describe(
+      singleServer(
+        { pingTimeout: 1_000, connectionPoolSize: 64, connectionMinimumIdleSize: '24' },
+        { useLinuxNativeEpoll: false, threads: 16, codec: { class: 'org.redisson.codec.Kryo5Codec' } },
+      ) as RedissonConfig,
+    )
+    assert.deepEqual(
+      ignored.map(({ path, reason }) => [path, /removed it before 3\.12/.test(reason)]),
+      [
+        ['useLinuxNativeEpoll', true],
+        ['singleServerConfig.pingTimeout', true],
+      ],
+    )
   })
 
   it('a value of the wrong type or out of range is rejected', async () => {
     await expectRejected(singleServer({ timeout: 'soon' }), { path: 'singleServerConfig.timeout', value: 'soon' })
-    await expectRejected(singleServer({ timeout: -1 }), { value: -1, allowed: /whole number from 1/ as never })
+    await expectRejected(singleServer({ timeout: -2 }), { value: -2, allowed: /whole number from 1/ as never })
     await expectRejected(singleServer({ retryAttempts: 1.5 }), { value: 1.5 })
     await expectRejected(singleServer({}, { lockWatchdogTimeout: 1 }), { path: 'lockWatchdogTimeout', value: 1 })
-    await expectRejected(singleServer({}, { checkLockSyncedSlaves: 'yes' }), { value: 'yes', allowed: 'true or false' })
+    await expectRejected(singleServer({}, { checkLockSyncedSlaves: 'y' }), { value: 'y', allowed: 'true or false' })
     await expectRejected(singleServer({}, { protocol: 'resp3' }), { value: 'resp3', allowed: 'RESP2 or RESP3' })
     await expectRejected(singleServer({}, { sslVerificationMode: 'LAX' }), { allowed: 'STRICT or CA_ONLY or NONE' })
     await expectRejected(singleServer({}, { password: { is: SECRET } }), { path: 'password', value: undefined })
@@ -239,6 +318,8 @@ suite('certificates', () => {
     for (const sslTruststore of [file, pathToFileURL(file).href, `file:${file}`]) {
       assert.match(String(describe(tls({ sslTruststore }) as RedissonConfig).tls?.ca), /BEGIN CERTIFICATE/)
     }
+    const fromHere = `file:./${relative(process.cwd(), file)}`
+    assert.match(String(describe(tls({ sslTruststore: fromHere }) as RedissonConfig).tls?.ca), /BEGIN CERTIFICATE/)
     const { tls: options } = describe(tls({ tls: { servername: 'redis.example' } }) as RedissonConfig)
     assert.equal(options?.servername, 'redis.example')
   })

@@ -143,11 +143,20 @@ suite('a file of Redisson', () => {
     assert.equal(describe(await loadConfig('{singleServerConfig: {address: "redis://a:1"}}')).mode, 'single')
   })
 
-  it('variables are replaced by the environment or a default, or left as they are', async () => {
-    const text = `singleServerConfig: {address: "redis://\${A}:\${B:-2}", clientName: "\${NOBODY}-\${C:-x:-y}"}`
-    const { addresses, clientName } = describe(await loadConfig(text, { env: { A: 'a', C: '' } }))
+  it('variables are replaced by the environment or a default', async () => {
+    const text = `singleServerConfig: {address: "redis://\${A}:\${B:-2}", clientName: "x\${D}-\${C:-x:-y}"}`
+    const { addresses, clientName } = describe(await loadConfig(text, { env: { A: 'a', C: '', D: '$' + '{E}' } }))
     assert.deepEqual(addresses, [{ host: 'a', port: 2, isTls: false }])
-    assert.equal(clientName, `\${NOBODY}-`)
+    assert.equal(clientName, `x\${E}-`, 'a value may look like a variable')
+  })
+
+  it('a variable without a value in a comment or in a key without effect does no harm', async () => {
+    const text = `# \${NOBODY}\nsingleServerConfig:\n  address: "redis://a:1"\n  connectionPoolSize: 70\nsslProvider: "\${NOBODY}"`
+    const { ignored } = describe(await loadConfig(text, { env: {} }))
+    assert.deepEqual(
+      ignored.map(({ path }) => path),
+      ['sslProvider', 'singleServerConfig.connectionPoolSize'],
+    )
   })
 
   it('of several server sections the first in the order of Redisson is used, and the others are reported', async () => {
@@ -173,8 +182,10 @@ suite('a file of Redisson', () => {
   it('keys without effect are reported with their path and the reason', async () => {
     const { ignored } = await open('single-4.yaml')
     const paths = ignored.map(({ path }) => path)
-    for (const path of ['singleServerConfig.connectionPoolSize', 'threads', 'codec', 'transportMode'])
-      assert(paths.includes(path), path)
+    for (const path of ['sslTruststorePassword', 'sslKeystoreType']) assert(paths.includes(path), path)
+    // With the value that it has in Redisson anyway.
+    for (const path of ['threads', 'codec', 'singleServerConfig.connectionPoolSize'])
+      assert(!paths.includes(path), path)
     for (const path of ['lockWatchdogTimeout', 'password', 'singleServerConfig.timeout'])
       assert(!paths.includes(path), path)
     assert(ignored.every(({ reason }) => reason.length > 10))
@@ -236,11 +247,9 @@ suite('a variable', () => {
 
   it('a variable is read from the environment, not from the prototype of objects', async () => {
     const text = '${constructor} ${toString} ${__proto__} ${hasOwnProperty:-x}'
-    assert.equal(await nameIn(text, {}), '${constructor} ${toString} ${__proto__} x')
-    assert.equal(
-      await nameIn(text, Object.create({ toString: 'inherited' })),
-      '${constructor} ${toString} ${__proto__} x',
-    )
+    for (const env of [{}, Object.create({ constructor: 'inherited' })]) {
+      await assert.rejects(nameIn(text, env), /variable constructor to be set/)
+    }
     assert.equal(await nameIn('${constructor}', { constructor: 'x' } as never), 'x')
   })
 
@@ -249,6 +258,7 @@ suite('a variable', () => {
     assert.equal(await nameIn('${a:-b:-c}', {}), 'b:-c')
     assert.equal(await nameIn('${a:-${b:-c}', { b: 'B' }), '${b:-c')
     assert.equal(await nameIn('${a}}${a', { a: 'A' }), 'A}${a')
+    assert.equal(await nameIn("${a:-it is ''quoted''}", {}), "it is 'quoted'")
   })
 })
 
