@@ -59,6 +59,7 @@ Exit code: the program's own, 128 + N if signal N ended it or the wait for the l
    70  a bug in holdfast
    75  the lock was not acquired in time; the program was not run
    76  the lock was lost while the program ran, whatever the program's own exit code
+   77  the Redis user lacks a right; the program was not run
   126  the program cannot be executed
   127  the program was not found
 

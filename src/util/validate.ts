@@ -40,6 +40,10 @@ export function checkOptionalDuration(
   least: number,
   lockName?: string,
 ): number | undefined {
+  if (value === -1 && path === 'leaseTimeMs') {
+    const about = lockName === undefined ? {} : { lockName }
+    throw new ConfigError(path, value, 'a whole number of ms, or nothing: omit it for what -1 means in Redisson', about)
+  }
   return value === undefined ? undefined : checkDuration(path, value, least, lockName)
 }
 

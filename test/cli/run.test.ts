@@ -393,6 +393,17 @@ describe('holdfast run', () => {
       assert.match(run.stderr, /^holdfast: The name "taken" is in use: Redis has a string there/)
     })
 
+    it('a Redis whose user lacks a right gives 77, and the command that prints the rights for this prefix', async () => {
+      await using guarded = await startRedis()
+      await guarded.admin.call('ACL', 'SETUSER', 'app', 'on', '>richtig', '+@all', '&*', '~other:*')
+      const url = guarded.url.replace('//', '//app:richtig@')
+      const denied = await ended(['run', 'lock:nightly', '--redis', url, '--', 'echo', 'ran'])
+      assert.deepEqual([denied.code, denied.stdout], [77, ''])
+      assert.match(denied.stderr, /holdfast doctor --acl --prefix lock:\n/)
+      const allowed = await ended(['run', 'other:nightly', '--redis', url, '--', 'echo', 'ran'])
+      assert.deepEqual([allowed.code, allowed.stdout], [0, 'ran\n'])
+    })
+
     it('a wait for a Redis that does not reply can be interrupted by a signal', async () => {
       const silent = createServer().listen(0, '127.0.0.1')
       const connected = once(silent, 'connection')

@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { transform } from 'esbuild'
 import { connect } from '../../src/index.js'
+import { measureLateness } from '../support/lateness.js'
 import { spawnChild } from '../support/processes/child.js'
 import { freePort } from '../support/servers/free-port.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
@@ -57,6 +58,12 @@ describe('a server that closes on signals', () => {
         await Promise.all(answers),
         REQUESTS.map(() => '200 paid'),
       )
+      // Not only after `drainMs`, because of connections that HTTP clients keep open.
+      const lateness = measureLateness()
+      const answeredAt = performance.now()
+      await server.exit
+      const took = performance.now() - answeredAt
+      assert.ok(took < 2_000 + 2 * lateness(), `it ended ${Math.round(took)} ms after its last answer`)
       const hasOwnHandler = source.includes("process.on('SIGTERM'")
       assert.deepEqual(await server.exit, hasOwnHandler ? { code: 0, signal: null } : { code: null, signal: 'SIGTERM' })
       assert.equal(server.stderr, '')

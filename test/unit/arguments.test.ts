@@ -160,6 +160,12 @@ describe('an argument', () => {
     await refuses('options', () => lock.lock(loose(() => {})), /withLock\(fn\)/)
   })
 
+  it('leaseTimeMs: -1, which means the watchdog in Redisson, says that it has to be omitted', async () => {
+    const allowed = /omit it for what -1 means in Redisson/
+    await assert.rejects(client.getLock('a').lock({ leaseTimeMs: -1 }), { code: 'LOCK_CONFIG', allowed })
+    await assert.rejects(client.getLock('a').lock({ leaseTimeMs: -2 }), { allowed: /from 10/ })
+  })
+
   it('an option may have another name in other libraries, and the error says its name here', async () => {
     for (const [name, here] of Object.entries({
       timeout: 'waitTimeMs',

@@ -3,6 +3,7 @@ import { isatty } from 'node:tty'
 import type { Client } from '../../client.js'
 import { LeaseLostError, LockError, messageOf } from '../../errors.js'
 import type { Hold } from '../../locks/hold.js'
+import { forShell } from '../../util/quoting.js'
 import { connectTo } from '../connect.js'
 import { EXIT, exitCodeOf, Failure } from '../exit-codes.js'
 import { say } from '../stderr.js'
@@ -135,10 +136,17 @@ async function acquire(guard: Guard, options: RunOptions, signal: AbortSignal): 
   } catch (error) {
     signal.throwIfAborted()
     const subject = error instanceof LockError ? '' : `${guard.title}: `
-    throw new Failure(EXIT.unavailable, subject + messageOf(error))
+    const message = subject + messageOf(error)
+    if (/\bNOPERM\b/.test(message)) throw new Failure(EXIT.refused, `${message}\n${aclAdvice(options)}`)
+    throw new Failure(EXIT.unavailable, message)
   } finally {
     stopReporting?.()
   }
+}
+
+function aclAdvice({ lockName }: RunOptions): string {
+  const prefix = /^[^\s:]+:/.exec(lockName)?.[0] ?? lockName
+  return `the rights that its Redis user needs: holdfast doctor --acl --prefix ${forShell(prefix)}`
 }
 
 function reportLongWait(guard: Guard): () => void {
