@@ -57,6 +57,15 @@ describe('new Client()', () => {
   })
 })
 
+describe('client.off()', () => {
+  it('client.off() removes a listener of on() or once(), and returns the client', async () => {
+    const report = (): void => assert.fail('it was removed')
+    client.on('lost', report).once('lost', report)
+    assert.equal(client.off('lost', report).off('lost', report), client)
+    assert.equal(client.listenerCount('lost'), 0)
+  })
+})
+
 describe('client.withLock()', () => {
   it("client.withLock() of one name takes that lock's options, and of several holds all of them", async () => {
     await clock.until(client.withLock('a', { atLeastMs: 1_000 }, () => assert.deepEqual(port.redis.keys, ['a'])))

@@ -83,12 +83,43 @@ describe('forceUnlock()', () => {
 })
 
 describe('forceUnlock() of a write lock', () => {
+  it('forceUnlock() of a write lock frees what its writer reads inside as well', async () => {
+    const { clock, client, other } = fixture
+    await assert.rejects(
+      other
+        .getReadWriteLock('a')
+        .writeLock()
+        .withLock(async () => {
+          await other.getReadWriteLock('a').readLock().lock()
+          assert.equal(await clock.until(client.getReadWriteLock('a').writeLock().forceUnlock()), true)
+          assert.deepEqual(fixture.redis.keys, [])
+        }),
+      { code: 'LOCK_LEASE_LOST' },
+    )
+    const next = await clock.until(client.getReadWriteLock('a').writeLock().lock())
+    await next.unlock()
+  })
+
   it('forceUnlock() of a write lock that nobody holds leaves the readers alone', async () => {
     const reader = await fixture.clock.until(fixture.other.getReadWriteLock('a').readLock().lock())
     assert.equal(await fixture.clock.until(fixture.client.getReadWriteLock('a').writeLock().forceUnlock()), false)
     assert.equal(await fixture.clock.until(reader.isHeld()), true)
     await fixture.clock.until(reader.unlock())
   })
+})
+
+describe('forceUnlock() of a lock that cannot be what it should', () => {
+  for (const [title, fields] of [
+    ['a hash of data', ['colour', 'blue']],
+    ['a plain lock with two holders', ['one:1', '1', 'two:2', '1']],
+  ] as const) {
+    it(`forceUnlock() refuses ${title}, and leaves it as it is`, async () => {
+      fixture.redis.execute(['HSET', 'a', ...fields])
+      await assert.rejects(fixture.lock.forceUnlock(), { code: 'LOCK_WRONG_TYPE' })
+      assert.equal(fixture.redis.execute(['HLEN', 'a']), fields.length / 2)
+      fixture.redis.delete('a')
+    })
+  }
 })
 
 describe('the turn queue', () => {

@@ -152,6 +152,17 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
+  it('an interrupted writer is renewed for the grace like other holders', async () => {
+    const { clock, client, other, redis } = fixture
+    const hold = await client.getReadWriteLock('a').writeLock().lock()
+    const forcing = other.getReadWriteLock('a').writeLock().forceUnlock({ holder: hold.holder, graceMs: 40_000 })
+    await clock.advance(39_000)
+    assert.deepEqual(redis.keys, ['a'])
+    await clock.advance(1_100)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
   it('an interrupted holder is not renewed once it was released, although Redis did not reply', async () => {
     const { clock, lock, port } = fixture
     const hold = await lock.lock()
@@ -261,6 +272,20 @@ describe('a message about a mark', () => {
     await hold.unlock()
   })
 
+  it('a message about a mark is told from any other message', () => {
+    assert.deepEqual(readNotice('{"v":1,"forced":"a","holder":"me:1"}'), { key: 'a', holder: 'me:1' })
+    for (const text of [
+      '{"v":1,"forced":"a","holder":"me:1"',
+      '{"v":2,"forced":"a","holder":"me:1"}',
+      '{"v":1,"forced":7,"holder":"me:1"}',
+      '{"v":1,"forced":"a","holder":7}',
+      '{"v":1,"holder":"me:1"}',
+      'null "forced"',
+    ]) {
+      assert.equal(readNotice(text), undefined, text)
+    }
+  })
+
   it('a message about a mark ends nothing if it names another holder, or makes no sense', async () => {
     const hold = await fixture.lock.lock()
     const contents = [
@@ -294,6 +319,23 @@ describe('a message about a mark', () => {
       fixture.assertSafe(second)
       await second.unlock()
     })
+  })
+
+  it('a mark that is older than the grant is not the reason of a later loss', async () => {
+    const { client, clock, redis } = fixture
+    const sides = client.getReadWriteLock('a')
+    const writing = sides.writeLock().withLock(async () => {
+      const first = await sides.readLock().lock()
+      mark(first.holder, JSON.stringify({ id: '1', holder: first.holder, by: 'x', graceMs: 0 }))
+      await first.unlock()
+      await clock.advance(50)
+      const second = await sides.readLock().lock()
+      assert.equal(second.holder, first.holder)
+      redis.delete('a')
+      const loss = await second.unlock().catch((error: LeaseLostError) => error)
+      assert.deepEqual([loss?.reason, loss?.forced], ['gone', undefined])
+    })
+    await assert.rejects(writing, { reason: 'gone' })
   })
 
   it('a message about a mark lets lock.unlock() in a scope end the grace', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { Client, lockOfKind } from '../../src/client.js'
+import { WRITE } from '../../src/locks/kinds/read-write.js'
 import { SpinKind, type SpinLockOptions } from '../../src/locks/kinds/spin.js'
 import { STRING } from '../../src/locks/kinds/string.js'
 import { KIND_IDS, KINDS, NAMED_KIND_IDS, type NamedKindId } from '../../src/locks/kinds/table.js'
@@ -56,6 +57,14 @@ it('inside a lock of the same kind a lock is re-entered, inside a write it is re
   assert.deepEqual(await nested('again'), reentrant.map((id) => `${id} ${id}`).sort())
   assert.deepEqual(await nested('join'), ['read write'])
   assert.deepEqual(await nested('apart'), [])
+})
+
+it('a write lock with many readers says how many it has not listed, at least none', () => {
+  const inspected = (most: number) => WRITE.parseInspection([1_000, '17', most, 'one:1', 1, 'two:2', 1])
+  assert.deepEqual([inspected(9).others, inspected(9).next], [7, '17'])
+  assert.equal(inspected(1).others, 0)
+  const complete = WRITE.parseInspection([1_000, '0', 9, 'one:1', 1])
+  assert.deepEqual([complete.others, complete.next], [0, undefined])
 })
 
 const always = (fraction: number): Random => ({ uuid: () => '', fraction: () => fraction })

@@ -1,16 +1,22 @@
 /** Copies of commands that arrive later than their caller, its lease or its client last. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
+import { NoReplyError } from '../../src/delivery/replies.js'
+import { Scripts } from '../../src/delivery/scripts.js'
 import type { Hold } from '../../src/index.js'
-import { SCRIPTS } from '../../src/lua/generated.js'
+import { lockAcquire, SCRIPTS } from '../../src/lua/generated.js'
 import { TOO_LATE } from '../../src/lua/variants.js'
+import { ReplyError } from '../../src/testing/keyspace.js'
 import { systemRandom } from '../../src/util/random.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
-import { turn } from '../support/fakes/fake-clock.js'
+import { FakeClock, turn } from '../support/fakes/fake-clock.js'
 import { kinds } from '../support/kinds.js'
+import { SCRIPT_NAMES } from '../support/script-names.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
+const ACQUIRE = lockAcquire('a', 30_000, 'me:1')
 /** After this no command runs that takes something: the clocks of client and server may differ by a second. */
 const LATE_MS = COMMAND_TIMEOUT_MS + 1_001
 
@@ -227,6 +233,54 @@ describe('a command that arrives too late', () => {
     assert.equal(port.count('lock/acquire'), 2)
     await hold.unlock()
     await fixture.close()
+  })
+
+  it('a late command of a single try is sent again like that of others', async () => {
+    const fixture = new Copies()
+    const { clock, client, lock } = fixture
+    client.getLock('a').context.scripts.learnTime('a', clock.now() - 10_000)
+    const hold = await clock.until(lock.tryLock())
+    assert(hold)
+    await hold.unlock()
+    await fixture.close()
+  })
+
+  /** A Redis of which only the replies are there. */
+  function scriptsWith(reply: (command: readonly string[]) => unknown): { scripts: Scripts; sent: string[] } {
+    const sent: string[] = []
+    const send = async (command: readonly string[]): Promise<unknown> => {
+      sent.push(SCRIPT_NAMES.get(command[1] ?? '') ?? String(command[0]))
+      return await reply(command)
+    }
+    const port = { send, isErrorReply: (error: unknown) => error instanceof ReplyError } as unknown as RedisPort
+    return { scripts: new Scripts(port, new FakeClock(), COMMAND_TIMEOUT_MS), sent }
+  }
+
+  it('a late command is given up after four times, as when the clock of Redis jumps with every reply', async () => {
+    let jumps = 0
+    const { scripts, sent } = scriptsWith(() => [TOO_LATE, ++jumps * 1_000_000])
+    scripts.learnTime('a', 0)
+    await assert.rejects(scripts.run(ACQUIRE), /too late/)
+    assert.equal(sent.length, 4)
+    assert.equal(scripts.isIdle, true)
+  })
+
+  it('a command that could be too late is not sent if the time of Redis cannot be learned', async () => {
+    const { scripts, sent } = scriptsWith(() => Promise.reject(new Error('Connection is closed')))
+    await assert.rejects(scripts.run(ACQUIRE), NoReplyError)
+    assert.deepEqual(sent, ['time/read'])
+    assert.equal(scripts.isIdle, true)
+  })
+
+  it('a command that could be too late is sent although Redis refuses to tell the time', async () => {
+    let isFirst = true
+    const { scripts, sent } = scriptsWith(() => {
+      if (!isFirst) return 7
+      isFirst = false
+      throw new ReplyError('NOPERM no permissions')
+    })
+    assert.equal(await scripts.run(ACQUIRE), 7)
+    assert.deepEqual(sent, ['time/read', 'lock/acquire'])
   })
 
   it('a late command has not run, if the caller does not wait any more', async () => {

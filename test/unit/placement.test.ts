@@ -94,6 +94,28 @@ describe('keys of different names', () => {
     assert.equal(await commandsFor(names(8)), 8)
   })
 
+  it('keys of different names without a digit each begin differently', async () => {
+    await commandsFor(names(8))
+    const asked: string[] = []
+    serverOf = (key) => {
+      asked.push(key)
+      return 'one'
+    }
+    await commandsFor(['stock-a', 'stock-b', 'x1y', 'x2y'])
+    assert.deepEqual(asked, ['stock-a', 'stock-b', 'x2y'])
+  })
+
+  it('keys of different names are asked about by 200 at once, however many there are', async () => {
+    await commandsFor(names(8))
+    let asked = 0
+    serverOf = () => {
+      asked++
+      return 'one'
+    }
+    await scripts.learn(Array.from({ length: 300 }, (_, n) => `user:${String.fromCodePoint(0x4e00 + n)}`))
+    assert.equal(asked, 200)
+  })
+
   it('keys of different names are not asked about for ever, however they begin', async () => {
     let asked = 0
     serverOf = () => {
