@@ -7,6 +7,7 @@ import type { Lock } from '../../src/index.js'
 import { isTransient } from '../../src/locks/acquisition.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
+import { SCRIPT_NAMES } from '../support/script-names.js'
 
 /** As short as this, a quarter of it in ms is how many requests may be in flight. */
 const LEASE_MS = 1_000
@@ -57,6 +58,38 @@ describe('an acquire whose grant replicas must confirm', () => {
       ['time/read', 'lock/acquire'],
     )
     await hold?.unlock()
+  })
+})
+
+describe('a reply that makes no sense', () => {
+  /** The next reply to this script is not one of it. */
+  function garble(script: string): void {
+    const { port } = fixture
+    const send = port.send.bind(port)
+    port.send = async (command, key) => {
+      const reply = await send(command, key)
+      if (!SCRIPT_NAMES.get(command[1] ?? '')?.startsWith(script)) return reply
+      port.send = send
+      return 'what?'
+    }
+  }
+
+  it('a reply to an acquire that makes no sense is no grant, and what it may have taken is released', async () => {
+    garble('lock/acquire')
+    await assert.rejects(fixture.clock.until(fixture.lock.tryLock()), {
+      code: 'LOCK_OUTCOME_UNKNOWN',
+      message: /which is not a reply of the script/,
+    })
+    await fixture.clock.advance(5_000)
+    assert.deepEqual(fixture.redis.keys, [])
+  })
+
+  it('a reply to a release that makes no sense makes the client release once more', async () => {
+    const hold = await fixture.lock.lock()
+    garble('lock/release')
+    await fixture.clock.until(hold.unlock())
+    assert.equal(fixture.port.sent.filter(({ name }) => name.startsWith('lock/release')).length, 2)
+    assert.deepEqual([fixture.redis.keys, fixture.lost], [[], []])
   })
 })
 

@@ -40,6 +40,16 @@ describe('a lease that Redis keeps for too long, because its clock was set back'
     await hold.unlock()
   })
 
+  it('a lease of a writer is never cut, as its own reads may have longer leases', async () => {
+    const hold = await fixture.client.getReadWriteLock('a').writeLock().lock()
+    fixture.redis.execute(['PEXPIRE', 'a', String(HOUR_MS)])
+    await fixture.clock.advance(4 * PERIOD_MS)
+    hold.assertHeld()
+    assert.equal(fixture.redis.pttl('a'), HOUR_MS - 4 * PERIOD_MS)
+    assert.deepEqual(renewals(), ['lock/renew', 'lock/renew', 'lock/renew', 'lock/renew'])
+    await hold.unlock()
+  })
+
   it('a lease kept too long is not cut if it is too long by a second or less', async () => {
     const hold = await fixture.lock.lock()
     setLeft(hold, LEASE_MS + 1_000 + PERIOD_MS)

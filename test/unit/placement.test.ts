@@ -148,6 +148,14 @@ describe('keys of different names', () => {
     assert.equal(areSeveral, 0)
   })
 
+  it('keys of different names go apart after a second without an answer', async () => {
+    serverOf = () => new Promise<never>(() => {})
+    const startedAt = clock.now()
+    await clock.until(Promise.resolve(scripts.learn(names(3))))
+    assert.equal(clock.now() - startedAt, 1_000)
+    assert.throws(() => scripts.assertTogether(names(3)), /CROSSSLOT/)
+  })
+
   it('an answer that was on its way when the connection changed does not count', async () => {
     let answer: (server: string) => void = () => {}
     const late = new Promise<string>((resolve) => {

@@ -68,6 +68,25 @@ describe('permits of a semaphore', () => {
     await semaphore.release(2)
   })
 
+  it('permits that were released without a reply leave no reply behind in Redis in the end', async () => {
+    await semaphore.acquire()
+    port.fault = ({ name }) => (name === 'semaphore/release' ? { lost: 'reply' } : undefined)
+    await assert.rejects(clock.until(semaphore.release()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    port.fault = () => undefined
+    await clock.advance(60_000)
+    assert.equal(await other.availablePermits(), 3)
+    const before = port.count('idempotency/forget')
+    await clock.advance(1_300_000)
+    await client.getSemaphore('s').addPermits(1) // its own stored reply is deleted with those that are old
+    await clock.advance(1_000)
+    const forgotten = port.sent.filter(({ name }) => name === 'idempotency/forget').slice(before)
+    assert.deepEqual(
+      forgotten.map(({ args }) => args.length),
+      [2],
+    )
+    await client.getSemaphore('s').reducePermits(1)
+  })
+
   it('permits need not be given back if Redis refused the command', async () => {
     port.once('semaphore/acquire', { errorReply: 'WRONGTYPE Operation against a key holding the wrong kind of value' })
     await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_WRONG_TYPE' })
@@ -180,6 +199,19 @@ describe('permits of a semaphore', () => {
 })
 
 describe('permits with leases', () => {
+  it('permits with leases are not held from the moment at which the leases end, however many end at once', async () => {
+    const clock = new FakeClock()
+    const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+    const semaphore = new Client(port, {}, { clock, random: systemRandom }).getPermitExpirableSemaphore('s')
+    await semaphore.trySetPermits(300)
+    const { permitIds = [] } = await semaphore.acquire({ permits: 300, leaseTimeMs: 10_000 })
+    const last = [...permitIds].sort().at(-1) ?? ''
+    await clock.advance(9_999)
+    assert.equal(await semaphore.getLeaseTime(last), 1)
+    await clock.advance(1)
+    await assert.rejects(semaphore.getLeaseTime(last), { code: 'LOCK_NOT_HELD' })
+  })
+
   it('permits with leases are all free soon after one is released by its id: the other holds are lost', async () => {
     const clock = new FakeClock()
     const port = new FakePort(clock, new FakeRedis(clock, Date.now()))

@@ -311,3 +311,43 @@ describe('the register of waiting calls', () => {
     assert.deepEqual(waitingCalls(one), [])
   })
 })
+
+describe('a call that waits inside locks of its own', () => {
+  const lock = (name: string): Lock => fixture.client.getLock(name)
+  /** A call chain that holds one lock and waits for another one for 10 s. */
+  const chain = (holds: string, wants: string): Promise<void> =>
+    lock(holds).withLock(async () => await (await lock(wants).tryLock({ waitTimeMs: 10_000 }))?.unlock())
+
+  it('a call that waits for itself through two other call chains says which of its locks is wanted', async () => {
+    const others = [chain('x', 'y'), chain('y', 'z')]
+    await lock('z').withLock(async () => {
+      const text = await heldBy({ waitTimeMs: 2_000 }, lock('x'))
+      assert.match(text ?? '', /deadlock: the holder waits for "z", which this call chain holds/)
+      await fixture.clock.until(Promise.all(others))
+    })
+  })
+
+  it('a call that waits for itself through one of several readers says so', async () => {
+    const sides = fixture.client.getReadWriteLock('r')
+    const idle = await sides.readLock().lock()
+    const others = [
+      sides.readLock().withLock(async () => assert.equal(await lock('z').tryLock({ waitTimeMs: 10_000 }), null)),
+      lock('x').withLock(async () => assert.equal(await sides.writeLock().tryLock({ waitTimeMs: 9_000 }), null)),
+    ]
+    await lock('z').withLock(async () => {
+      const text = await heldBy({ waitTimeMs: 2_000 }, lock('x'))
+      assert.match(text ?? '', /deadlock: the holder waits for "z"/)
+      await fixture.clock.until(Promise.all(others))
+    })
+    await idle.unlock()
+  })
+
+  it('a call that waits for two chains that wait for each other is not part of their deadlock', async () => {
+    const others = [chain('x', 'y'), chain('y', 'x')]
+    await lock('z').withLock(async () => {
+      const text = await heldBy({ waitTimeMs: 2_000 }, lock('x'))
+      assert.doesNotMatch(text ?? '', /deadlock/)
+      await fixture.clock.until(Promise.all(others))
+    })
+  })
+})
