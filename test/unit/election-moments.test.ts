@@ -132,6 +132,25 @@ describe('a campaign while Redis cannot be asked', () => {
     })
   }
 
+  for (const [title, fsynced, isRepeated] of [
+    ['ends with an error if the server cannot tell whether a grant is on disk', undefined, false],
+    ['is repeated if a grant was not on disk in time', 'late', true],
+  ] as const) {
+    it(`a campaign ${title}`, async () => {
+      const { client, port } = fixture.connect({ checkLockFsynced: true })
+      Object.assign(port, { fsynced: async () => fsynced })
+      const election = client.elect(NAME, { onElected: () => assert.fail('elected') })
+      const end = election.finished.then(
+        () => 'resigned',
+        (error: { code?: string }) => error.code,
+      )
+      await fixture.clock.advance(60_000)
+      await fixture.clock.until(election.resign().catch(() => {}))
+      assert.equal(await end, isRepeated ? 'resigned' : 'LOCK_NOT_DURABLE')
+      assert.equal(port.count('fenced-lock/acquire') > 1, isRepeated)
+    })
+  }
+
   it('a campaign is repeated after pauses of half a minute at most while Redis cannot be asked', async () => {
     fixture.port.fault = ({ name }) =>
       name === 'fenced-lock/acquire' ? { errorReply: 'OOM command not allowed' } : undefined
