@@ -68,6 +68,15 @@ describe('a request', () => {
     await hold.unlock()
   })
 
+  it('a request for any of several things that is missed names nobody', async () => {
+    const { client, lock } = fixture
+    const hold = await fixture.clock.until(fixture.other.getLock('a').lock())
+    assert.equal(await fixture.clock.until(getMultiLock(lock, client.getLock('b')).tryLock({ waitTimeMs: 50 })), null)
+    assert.equal(await client.getPermitExpirableSemaphore('s').tryAcquire(), null)
+    assert.deepEqual(on('request:miss', 'holders'), [[[]], [[]]])
+    await hold.unlock()
+  })
+
   it('a request for a free lock is a start, a direct grant and, at its release, an end', async () => {
     const hold = await fixture.lock.lock({ label: 'refund', waitTimeMs: 500 })
     await fixture.clock.advance(40)

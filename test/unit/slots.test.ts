@@ -37,6 +37,7 @@ describe('the slot of a name', () => {
       value: 'a}b',
       allowed: /in a cluster a name for which nameMapper\.map returns one/,
     })
+    assert.throws(() => checkSlots({ key: 'a}b', name: 'a}b' }), { allowed: /^in a cluster a name without braces/ })
     for (const key of ['order', 'a{t}b', '{shop}:order', '{a}{b}', 'Schloß 锁'])
       assert.equal(slotOf(checkSlots({ key, name: key })), slotOf(lockChannel(key)), key)
     for (const key of ['a}b', 'a{}b', 'a{b', '{', '{}'])
