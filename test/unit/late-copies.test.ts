@@ -1,6 +1,8 @@
 /** A copy of a command may arrive long after its reply. It names a holder, who must not have been granted the lock again. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { LateCopies } from '../../src/delivery/late-copies.js'
+import type { Scripts } from '../../src/delivery/scripts.js'
 import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import { knownScript } from '../../src/testing/memory-redis.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
@@ -179,3 +181,40 @@ for (const { title, isFor, run } of ENDS) {
     }
   })
 }
+
+describe('copies of the commands that take a lock', () => {
+  const LATE_MS = 4_000
+  let scripts: { reconnects: number; lateAfterMs: number }
+  let late: LateCopies
+
+  beforeEach(() => {
+    scripts = { reconnects: 0, lateAfterMs: LATE_MS }
+    late = new LateCopies({ clock: fixture.clock, scripts: scripts as Scripts })
+  })
+
+  it('copies of a command may arrive only if it got no reply, and only until it is too late', async () => {
+    const { clock } = fixture
+    assert.equal(late.until, 0)
+    const sentAt = clock.now()
+    late.sending(sentAt)
+    assert.equal(late.until, 0)
+    late.isInDoubt = true
+    assert.equal(late.until, sentAt + LATE_MS)
+    await clock.advance(LATE_MS - 1)
+    assert.equal(late.until, sentAt + LATE_MS)
+    await clock.advance(1)
+    assert.equal(late.until, 0)
+  })
+
+  it('copies of a command may arrive after a reconnect, until those sent after that are too late', async () => {
+    const { clock } = fixture
+    late.sending(clock.now())
+    scripts.reconnects++
+    await clock.advance(LATE_MS - 1)
+    late.sending(clock.now())
+    assert.equal(late.until, clock.now() + LATE_MS, 'also of the first')
+    await clock.advance(LATE_MS)
+    late.sending(clock.now())
+    assert.equal(late.until, 0, 'the connection of the last is the same')
+  })
+})
