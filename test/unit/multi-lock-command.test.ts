@@ -116,6 +116,24 @@ describe('a multi-lock sends one command', () => {
     }
     await fixture.clock.until(client.close())
   })
+
+  it('a multi-lock sends one command to what looks like one server only if all locks turn out to be there', async () => {
+    for (const [servers, isTogether] of [
+      [['one'], true],
+      [['one', 'two'], false],
+    ] as const) {
+      const port = Object.assign(new FakePort(fixture.clock, fixture.redis), { isOneServer: false })
+      const send = port.send.bind(port)
+      let asked = 0
+      port.send = async (command, key) =>
+        command[1]?.includes('run_id') ? servers[asked++ % servers.length] : await send(command, key)
+      const client = fakeClient(fixture.clock, port as FakePort)
+      await (await fixture.clock.until(getMultiLock(client.getLock('x'), client.getLock('y')).lock())).unlock()
+      assert.equal(port.count('lock/acquire-all'), isTogether ? 1 : 0)
+      assert(asked > 0)
+      await fixture.clock.until(client.close())
+    }
+  })
 })
 
 describe('the command for several locks', () => {
