@@ -62,6 +62,22 @@ describe('close()', () => {
     await fixture.clock.until(fixture.other.getSemaphore('permits').delete())
   })
 
+  it('close() leaves no stored reply in Redis, also of an operation whose reply arrives meanwhile', async () => {
+    const { clock, other, redis } = fixture
+    const stored = (): string[] => redis.keyspace.names().filter((name) => name.startsWith('holdfast_idempotency'))
+    for (const fault of [{}, { replyMs: 500 }, { requestMs: 500, replyMs: 500 }]) {
+      const { client: closing, port } = fixture.connect({})
+      await clock.until(closing.getSemaphore('permits').trySetPermits(1))
+      port.once('semaphore/add-permits', fault)
+      const adding = closing.getSemaphore('permits').addPermits(1)
+      await turn()
+      await clock.until(closing.close())
+      await adding
+      assert.deepEqual(stored(), [], JSON.stringify(fault))
+    }
+    await clock.until(other.getSemaphore('permits').delete())
+  })
+
   it('close() ends although Redis is silent', async () => {
     await fixture.lock.lock({ leaseTimeMs: 10_000 })
     fixture.port.fault = () => ({ lost: 'request' })
