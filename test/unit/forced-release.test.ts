@@ -304,6 +304,38 @@ describe('a message about a mark', () => {
     await hold.unlock()
   })
 
+  it('a message about a mark ends nothing if a field of the mark has the wrong type', async () => {
+    const hold = await fixture.lock.lock()
+    const valid = { id: '1', holder: hold.holder, by: 'x', graceMs: 0 }
+    for (const wrong of [{ id: 1 }, { by: ['x'] }, { graceMs: -1 }, { graceMs: null }]) {
+      mark(hold.holder, JSON.stringify({ ...valid, ...wrong }))
+      notify(hold)
+      await fixture.clock.advance(100)
+      fixture.assertSafe(hold)
+    }
+    await hold.unlock()
+  })
+
+  it('a message about a mark ends nothing if the lock is one on values of a group, whose holds are never marked', async () => {
+    const hold = await fixture.client.getFasterMultiLock('a', ['x']).lock()
+    mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 0 }))
+    notify(hold)
+    await fixture.clock.advance(100)
+    hold.assertHeld()
+    await hold.unlock()
+  })
+
+  it('a message about a mark with long texts ends a hold with the beginning of each', async () => {
+    const hold = await fixture.lock.lock()
+    const texts = { by: 'b'.repeat(5_000), reason: 'r'.repeat(5_000) }
+    mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, graceMs: 0, ...texts }))
+    notify(hold)
+    await fixture.clock.advance(100)
+    const { forced } = hold.signal.reason as LeaseLostError
+    assert.deepEqual(forced, { by: 'b'.repeat(1_024), reason: 'r'.repeat(1_024) })
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+  })
+
   it('a message about a mark ends nothing if older than the grant: the owner has the lock again', async () => {
     const { client, clock } = fixture
     const sides = client.getReadWriteLock('a')
