@@ -138,6 +138,43 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
+  it('an interrupted holder keeps the lock to the end of the grace, and is not renewed if its lease lasts as long', async () => {
+    const { clock, redis, lock, port } = fixture
+    for (const [graceMs, renewals] of [
+      [40_000, 1],
+      [5_000, 0],
+    ] as const) {
+      const hold = await lock.lock()
+      const before = port.count('lock/renew')
+      const forcing = force(hold, { graceMs })
+      await clock.advance(graceMs - 10)
+      assert(redis.isHeldBy('a', hold.holder))
+      assert.equal(port.count('lock/renew') - before, renewals)
+      assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    }
+  })
+
+  it('an interrupted holder with a lease of its own is not renewed, however long the grace', async () => {
+    const { clock, redis, lock } = fixture
+    const forcing = force(await lock.lock({ leaseTimeMs: 1_000 }), { graceMs: 40_000 })
+    await clock.advance(1_100)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('an interrupted holder that has released the lock does not delay the end of its client', async () => {
+    const { clock } = fixture
+    const { client } = fixture.connect({})
+    const hold = await client.getLock('a').lock()
+    const forcing = client.getLock('a').forceUnlock({ holder: hold.holder, graceMs: 60_000 })
+    await clock.advance(10)
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    const startedAt = clock.now()
+    await clock.until(client.close({ drainMs: 30_000 }))
+    assert.equal(clock.now(), startedAt)
+  })
+
   it('an interrupted holder is renewed for the grace until there is a reply', async () => {
     const { clock, redis, lock, port } = fixture
     const hold = await lock.lock()
