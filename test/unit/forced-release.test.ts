@@ -834,6 +834,76 @@ describe('forceUnlock({ holder })', () => {
     assert.equal(port.count(), 0)
   })
 
+  it('forceUnlock({ holder }) takes every holder that Redisson or Holdfast can have, and no other text', async () => {
+    const { clock, client, lock, port } = fixture
+    for (const holder of [`${'a'.repeat(64)}:1`, 'a-b_c:1234567890123456789', 'a:10:write']) {
+      assert.deepEqual(await clock.until(lock.forceUnlock({ holder })), { outcome: 'not-held' })
+    }
+    const string = client.getStringLock('s')
+    assert.deepEqual(await clock.until(string.forceUnlock({ holder: 'any text' })), { outcome: 'not-held' })
+    const sent = port.count()
+    const wrong = [
+      '',
+      ':1',
+      'a',
+      'a:',
+      'a:0',
+      'a:01',
+      'a:1:writer',
+      'x a:1',
+      'a:1 ',
+      `${'a'.repeat(65)}:1`,
+      'a:1:write:write',
+    ]
+    for (const holder of [...wrong, `a:1${'0'.repeat(19)}`]) {
+      await assert.rejects(lock.forceUnlock({ holder }), { code: 'LOCK_CONFIG', path: 'holder' }, holder)
+    }
+    await assert.rejects(string.forceUnlock({ holder: '' }), { code: 'LOCK_CONFIG', path: 'holder' })
+    assert.equal(port.count(), sent)
+  })
+
+  it('forceUnlock({ holder }) is not recorded if Redis refuses to mark the holder', async () => {
+    const hold = await fixture.lock.lock()
+    fixture.otherPort.once('forced/mark', { errorReply: 'NOPERM no permissions' })
+    await assert.rejects(fixture.clock.until(force(hold)), /NOPERM/)
+    await fixture.clock.advance(1_000)
+    assert.deepEqual(await readAudit(theirs.context), [])
+    await hold.unlock()
+  })
+
+  it('forceUnlock({ holder }) does not warn if it was recorded in the end', async () => {
+    const { clock, other, otherPort } = fixture
+    other.on('warning', (warning) => assert.fail(warning))
+    otherPort.once('forced/record', { errorReply: 'ERR upstream failure' })
+    await clock.until(theirs.forceUnlock({ holder: 'somebody:1' }))
+    await clock.advance(70_000)
+    assert.equal((await readAudit(theirs.context)).length, 1)
+  })
+
+  it('forceUnlock({ holder }) asks ten times a second at most whether the lock was released', async () => {
+    const { clock, otherPort } = fixture
+    const hold = await fixture.lock.lock()
+    const forcing = force(hold, { graceMs: 5_000 })
+    await clock.advance(4_000)
+    const asked = otherPort.count('lock/inspect')
+    assert(asked >= 40 && asked <= 50, `${asked} times`)
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('the audit leaves out records that make no sense, and reasons that are no text', async () => {
+    const entry = { time: 't', lock: 'a', holder: 'a:1', by: 'x', outcome: 'freed' }
+    for (const line of [
+      'no JSON',
+      'null',
+      JSON.stringify({ ...entry, by: 7 }),
+      JSON.stringify({ ...entry, reason: 7 }),
+    ]) {
+      fixture.redis.execute(['LPUSH', AUDIT_KEY, line])
+    }
+    assert.deepEqual(await readAudit(theirs.context), [entry])
+  })
+
   it('forceUnlock({ holder }) rejects a lock of another kind', async () => {
     const hold = await fixture.client.getReadWriteLock('a').readLock().lock()
     await assert.rejects(force(hold), { code: 'LOCK_WRONG_TYPE' })

@@ -67,6 +67,19 @@ describe('a quarantine', () => {
     assert.deepEqual([entry?.outcome, entry?.quarantineMs], ['freed', 10_000])
   })
 
+  it('a quarantine lasts for all of its time, and ends with it', async () => {
+    const { clock, redis } = fixture
+    const hold = await fixture.lock.lock()
+    const forcing = force(hold, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
+    while (redis.isHeldBy('a', hold.holder)) await clock.advance(10)
+    await clock.advance(9_900)
+    assert.deepEqual(redis.keys, ['a'])
+    await clock.advance(150)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
+    await assert.rejects(hold.unlock(), { reason: 'gone' })
+  })
+
   it('a quarantine that the operator does not live to end leaves a lease, and is recorded', async () => {
     const { clock, otherPort, redis, client } = fixture
     const hold = await fixture.lock.lock()
