@@ -265,6 +265,20 @@ describe('a command that arrives too late', () => {
     assert.equal(scripts.isIdle, true)
   })
 
+  it('a late command is sent again only within the time that its caller waits', async () => {
+    const clock = new FakeClock()
+    let sent = 0
+    const send = async (): Promise<unknown> => {
+      const time = ++sent * 1_000_000
+      await new Promise<void>((resolve) => void clock.after(COMMAND_TIMEOUT_MS * 0.6, resolve))
+      return [TOO_LATE, time]
+    }
+    const scripts = new Scripts({ send, isErrorReply: () => false } as unknown as RedisPort, clock, COMMAND_TIMEOUT_MS)
+    scripts.learnTime('a', 0)
+    await assert.rejects(clock.until(scripts.run(ACQUIRE)), /too late/)
+    assert.equal(sent, 2)
+  })
+
   it('a command that could be too late is not sent if the time of Redis cannot be learned', async () => {
     const { scripts, sent } = scriptsWith(() => Promise.reject(new Error('Connection is closed')))
     await assert.rejects(scripts.run(ACQUIRE), NoReplyError)

@@ -87,6 +87,17 @@ describe('permits of a semaphore', () => {
     await client.getSemaphore('s').reducePermits(1)
   })
 
+  it('permits whose release did not arrive are free once Redis can be reached again within a minute', async () => {
+    await semaphore.acquire()
+    port.fault = ({ name }) => (name === 'semaphore/release' ? { lost: 'request' } : undefined)
+    await assert.rejects(clock.until(semaphore.release()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(30_000)
+    assert.equal(await other.availablePermits(), 2)
+    port.fault = () => undefined
+    await clock.advance(20_000)
+    assert.equal(await other.availablePermits(), 3)
+  })
+
   it('permits need not be given back if Redis refused the command', async () => {
     port.once('semaphore/acquire', { errorReply: 'WRONGTYPE Operation against a key holding the wrong kind of value' })
     await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_WRONG_TYPE' })
