@@ -48,7 +48,7 @@ describe('deadlocks among clients', () => {
       const [one, other] = [await fixture.connect(asked), await fixture.connect(asked)]
       const ab = await nested(one, ['a', 'b'], kind, stop.signal)
       const ba = await nested(other, ['b', 'a'], kind, stop.signal)
-      assert.deepEqual(await observer.fleet.deadlocks({ timeoutMs }), { cycles: [], suspected: [] })
+      assert.deepEqual(await observer.fleet.deadlocks({ timeoutMs }), { cycles: [], suspected: [], doubts: [] })
       ab.enter()
       ba.enter()
       const found = await waitUntil(
@@ -68,7 +68,7 @@ describe('deadlocks among clients', () => {
       )
       stop.abort(new Error('enough'))
       await Promise.all([ab.done, ba.done])
-      assert.deepEqual(await observer.fleet.deadlocks({ timeoutMs }), { cycles: [], suspected: [] })
+      assert.deepEqual(await observer.fleet.deadlocks({ timeoutMs }), { cycles: [], suspected: [], doubts: [] })
     })
   }
 
