@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ConfigError } from '../errors.js'
 import { type Clock, SystemClock } from '../util/clock.js'
+import { withoutSecrets } from '../util/secrets.js'
 import { checkOptionalBoolean, ownOptions } from '../util/validate.js'
 import { hostnameOf, refusal, refuseHost, secured } from './guard.js'
 import { arrivalOf, send } from './node.js'
@@ -150,7 +151,7 @@ export class MountedDashboard implements Dashboard {
     if (wrongHost) return wrongHost
     const { pathname, searchParams } = new URL(request.url)
     // The page's own addresses are relative to the slash.
-    if (pathname === basePath) return new Response(null, { status: 308, headers: { location: `${basePath}/` } })
+    if (pathname === basePath) return moved(basePath)
     if (!pathname.startsWith(`${basePath}/`)) return notFound()
     const path = pathname.slice(basePath.length)
     const fitting = this.#routes.filter((route) => route.path.test(path))
@@ -171,7 +172,9 @@ export class MountedDashboard implements Dashboard {
     let caller: Authorization
     try {
       caller = await this.#authorize(request, origin)
-    } catch {
+    } catch (error) {
+      const failure = withoutSecrets(error)
+      process.emitWarning(failure instanceof Error ? failure : String(failure))
       return refusal(500, 'unavailable', 'the application failed to authorize the request')
     }
     if (caller instanceof Response) return caller
@@ -180,6 +183,14 @@ export class MountedDashboard implements Dashboard {
     if (typeof name !== 'string') return refusal(401, 'unauthorized', 'not authorized')
     return origin.address ? `${name} from ${origin.address}` : name
   }
+}
+
+/** To the slash at its end. Relative, as a proxy may add a prefix that only the browser knows. */
+function moved(basePath: string): Response {
+  return new Response(null, {
+    status: 308,
+    headers: { location: `./${basePath.slice(basePath.lastIndexOf('/') + 1)}/` },
+  })
 }
 
 function checkBasePath(path: unknown): string {

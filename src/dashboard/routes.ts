@@ -44,7 +44,7 @@ export interface Call {
 }
 
 export interface Route {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'HEAD' | 'OPTIONS' | 'POST'
   /** Relative to where the dashboard is mounted; its group is `Call.rest`. */
   readonly path: RegExp
   /** Needs no authorization: it has no data. */
@@ -53,6 +53,7 @@ export interface Route {
 }
 
 const PAGE_SIZE = 200
+const ROOT = /^\/()$/
 const MAX_PATTERN = 256
 
 /** Read-only, there is no route that changes anything. */
@@ -63,7 +64,15 @@ export function routesOf(parts: Parts): Route[] {
     return read()
   }
   const reading: Route[] = [
-    { method: 'GET', path: /^\/()$/, isPublic: true, handle: () => page.index() },
+    { method: 'GET', path: ROOT, isPublic: true, handle: () => page.index() },
+    // Health checks ask for these.
+    { method: 'HEAD', path: ROOT, isPublic: true, handle: () => withoutBody(page.index()) },
+    {
+      method: 'OPTIONS',
+      path: ROOT,
+      isPublic: true,
+      handle: () => new Response(null, { status: 204, headers: { allow: 'GET, HEAD, OPTIONS' } }),
+    },
     {
       method: 'GET',
       path: /^\/assets\/([\w.-]+)$/,
@@ -118,6 +127,10 @@ export async function handle(route: Route, call: Call): Promise<Response> {
 
 export function notFound(): Response {
   return refusal(404, 'not-found', 'not found')
+}
+
+function withoutBody({ status, headers }: Response): Response {
+  return new Response(null, { status, headers })
 }
 
 function json(value: unknown): Response {

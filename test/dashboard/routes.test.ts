@@ -242,6 +242,21 @@ describe('the page', () => {
   })
 })
 
+describe('a health check', () => {
+  it('a health check by HEAD gets what GET gets, without a body; OPTIONS says what is allowed', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-page-'))
+    writeFileSync(join(folder, 'index.html'), '<!doctype html>')
+    const dashboard = mount({ authorize: () => false }, pathToFileURL(`${folder}/`))
+    const ask = (method: string): Promise<Response> => dashboard.fetch(new Request('http://localhost/', { method }))
+    const [got, head, options] = [await ask('GET'), await ask('HEAD'), await ask('OPTIONS')]
+    assert.deepEqual([head.status, await head.text()], [200, ''])
+    assert.deepEqual([...head.headers], [...got.headers])
+    assert.deepEqual([options.status, options.headers.get('allow')], [204, 'GET, HEAD, OPTIONS'])
+    assert.equal((await dashboard.fetch(new Request('http://localhost/api/locks', { method: 'HEAD' }))).status, 401)
+    rmSync(folder, { recursive: true })
+  })
+})
+
 describe('authorize', () => {
   const locks = new Request('http://localhost/api/locks')
 
@@ -257,15 +272,21 @@ describe('authorize', () => {
     assert.equal((await dashboard.fetch(locks)).headers.get('location'), 'http://localhost/login')
   })
 
-  it('authorize lets nobody in when it throws, and its message does not leave the server', async () => {
+  it('authorize lets nobody in when it throws; its message is logged without passwords, and not sent', async (context) => {
+    const { mock } = context.mock.method(process, 'emitWarning', () => {})
     const dashboard = mount({
       authorize: () => {
-        throw new Error('password of the database')
+        const command = { name: 'auth', args: ['tr0ub4dor'] }
+        throw Object.assign(new Error('the sessions are unreachable with tr0ub4dor'), { command })
       },
     })
     const reply = await dashboard.fetch(locks)
     assert.equal(reply.status, 500)
-    assert.ok(!(await reply.text()).includes('database'))
+    assert.ok(!(await reply.text()).includes('sessions'))
+    const [warning] = mock.calls[0]?.arguments ?? []
+    assert.ok(warning instanceof Error)
+    assert.equal(warning.message, 'the sessions are unreachable with …')
+    assert.ok(!`${warning.stack}${JSON.stringify(warning)}`.includes('tr0ub4dor'))
   })
 
   it('authorize is required, and options that make no sense are refused', () => {
@@ -290,7 +311,9 @@ describe('a mounted dashboard', () => {
   async function expectWorks(url: string): Promise<void> {
     fleet.present = [heldLock('lock:a')]
     const moved = await fetch(url, { redirect: 'manual' })
-    assert.deepEqual([moved.status, new URL(moved.headers.get('location') ?? '', url).href], [308, `${url}/`])
+    const location = moved.headers.get('location') ?? ''
+    assert.deepEqual([moved.status, new URL(location, url).href], [308, `${url}/`])
+    assert.equal(new URL(location, 'https://example.com/prefix/locks').href, 'https://example.com/prefix/locks/')
     const { locks } = (await (await fetch(`${url}/api/locks`)).json()) as LocksReply
     assert.equal(locks[0]?.name, 'lock:a')
     const headers = { 'content-type': 'application/json', 'x-holdfast': '1', origin: new URL(url).origin }
