@@ -8,6 +8,9 @@ import { focusTable } from './keyboard.js'
 import { Status } from './status.js'
 
 const GRACE_MS = 2_000
+const MAX_QUARANTINE_S = 60
+/** Its holds cannot be handed over, so nobody can keep it from others. */
+const NO_QUARANTINE = 'read-write lock'
 const MAX_REASON = 1_000
 const MAX_ERROR = 500
 
@@ -63,6 +66,7 @@ function BreakForm({ lock, holder, onResult, onClose }: BreakFormProps) {
   const [typed, setTyped] = useState('')
   const [reason, setReason] = useState('')
   const [anyway, setAnyway] = useState(false)
+  const [quarantineS, setQuarantineS] = useState(0)
   const [error, setError] = useState<string>()
   const [isBusy, setBusy] = useState(false)
   const isReady = typed === shownName(lock.name) && reason.trim() !== ''
@@ -71,7 +75,14 @@ function BreakForm({ lock, holder, onResult, onClose }: BreakFormProps) {
     if (!isReady || isBusy) return
     setBusy(true)
     setError(undefined)
-    const request = { id: lock.id, holder: holder.holder, reason: reason.trim(), graceMs: GRACE_MS, anyway }
+    const request = {
+      id: lock.id,
+      holder: holder.holder,
+      reason: reason.trim(),
+      graceMs: GRACE_MS,
+      anyway,
+      ...(anyway && quarantineS > 0 && { quarantineMs: quarantineS * 1_000 }),
+    }
     await postUnlock(request).then(onResult, (failure: Error) => setError(visible(failure.message, MAX_ERROR)))
     setBusy(false)
   }
@@ -107,6 +118,7 @@ function BreakForm({ lock, holder, onResult, onClose }: BreakFormProps) {
           <span class="muted"> Otherwise nothing changes then.</span>
         </span>
       </label>
+      {anyway && lock.kind !== NO_QUARANTINE && <Quarantine seconds={quarantineS} onChange={setQuarantineS} />}
       {error !== undefined && (
         <p class="error" role="alert">
           {error}
@@ -121,6 +133,22 @@ function BreakForm({ lock, holder, onResult, onClose }: BreakFormProps) {
         </button>
       </div>
     </form>
+  )
+}
+
+function Quarantine({ seconds, onChange }: { seconds: number; onChange(seconds: number): void }) {
+  return (
+    <label>
+      Then keep it from everybody, for seconds
+      <input
+        type="number"
+        min={0}
+        max={MAX_QUARANTINE_S}
+        value={seconds}
+        onInput={({ currentTarget }) => onChange(currentTarget.valueAsNumber || 0)}
+      />
+      <span class="muted">A holder that is still at work notices its loss meanwhile.</span>
+    </label>
   )
 }
 

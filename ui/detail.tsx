@@ -25,6 +25,7 @@ export function Detail({ id }: { id: string }) {
   const [breaking, setBreaking] = useState<HolderRow>()
   const known = rows.value.get(id)
   const row = polled.value ? rowOf(polled.value.lock, polled.at, known) : known
+  const onBreak = source.value?.readOnly === false ? setBreaking : undefined
   const isGone = polled.error instanceof ApiError && polled.error.status === 404
   return (
     <aside class="detail" aria-labelledby="detail-title">
@@ -41,11 +42,13 @@ export function Detail({ id }: { id: string }) {
         {polled.error && !isGone && <p class="note">Not up to date: {visible(polled.error.message, MAX_NAME)}</p>}
         {deadlockedIds.value.has(id) && <InDeadlock />}
         {row && <Facts row={row} />}
-        {row && <Holders row={row} onBreak={source.value?.readOnly === false ? setBreaking : undefined} />}
+        {row && <Holders row={row} onBreak={onBreak} />}
         {polled.value && <History detail={polled.value} />}
         {row && <Waiters lock={row.lock} readAt={row.readAt} />}
       </div>
-      {breaking && row && <BreakDialog lock={row.lock} holder={breaking} onClose={() => setBreaking(undefined)} />}
+      {breaking && row && onBreak && (
+        <BreakDialog lock={row.lock} holder={breaking} onClose={() => setBreaking(undefined)} />
+      )}
     </aside>
   )
 }

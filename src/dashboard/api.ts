@@ -191,6 +191,8 @@ export interface UnlockRequest {
   readonly graceMs?: number
   /** Free the lock even if its holder does not react. Default false. */
   readonly anyway?: boolean
+  /** With `anyway`: for how long nobody else gets the lock after that, ms; default 0, at most 60000. Not for read-write locks. */
+  readonly quarantineMs?: number
 }
 
 export interface UnlockReply {

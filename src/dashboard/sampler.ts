@@ -19,7 +19,14 @@ export interface FleetSource {
   audit(): Promise<readonly AuditEntry[]>
   forceUnlock(
     name: string,
-    options: { holder: string; graceMs?: number; reason: string; by: string; anyway: boolean },
+    options: {
+      holder: string
+      graceMs?: number
+      reason: string
+      by: string
+      anyway: boolean
+      quarantineMs?: number
+    },
   ): Promise<{
     readonly outcome: ForceOutcome
     readonly holder?: { readonly holder: string }

@@ -1,5 +1,6 @@
 // Checks a request to release a lock by force.
 import { MAX_GRACE_MS } from '../locks/breaking/mark.js'
+import { defined } from '../util/defined.js'
 import type { UnlockRequest } from './api.js'
 
 /** Longer than any valid request. */
@@ -7,6 +8,7 @@ export const MAX_BODY_BYTES = 16 * 1024
 const MAX_ID = 2_048
 const MAX_HOLDER = 2_048
 const MAX_REASON = 1_000
+const MAX_QUARANTINE_MS = 60_000
 
 /** @returns what is wrong with it, as text */
 export async function readUnlock(request: Request): Promise<UnlockRequest | string> {
@@ -18,14 +20,18 @@ export async function readUnlock(request: Request): Promise<UnlockRequest | stri
   } catch {
     return 'the body is not JSON'
   }
-  const { id, holder, reason, graceMs, anyway = false } = value ?? {}
+  const { id, holder, reason, graceMs, quarantineMs, anyway = false } = value ?? {}
   if (!isText(id, MAX_ID)) return 'id: expected that of a lock'
   if (!isText(holder, MAX_HOLDER)) return 'holder: expected the whole holder'
   if (!isText(reason, MAX_REASON)) return `reason: expected a text of at most ${MAX_REASON} characters`
   if (typeof anyway !== 'boolean') return 'anyway: expected true or false'
-  if (graceMs === undefined) return { id, holder, reason, anyway }
-  const isGrace = typeof graceMs === 'number' && Number.isInteger(graceMs) && graceMs >= 0 && graceMs <= MAX_GRACE_MS
-  return isGrace ? { id, holder, reason, anyway, graceMs } : `graceMs: expected 0 to ${MAX_GRACE_MS}`
+  if (!isOptionalMs(graceMs, MAX_GRACE_MS)) return `graceMs: expected 0 to ${MAX_GRACE_MS}`
+  if (!isOptionalMs(quarantineMs, MAX_QUARANTINE_MS)) return `quarantineMs: expected 0 to ${MAX_QUARANTINE_MS}`
+  return { id, holder, reason, anyway, ...defined({ graceMs, quarantineMs }) }
+}
+
+function isOptionalMs(value: unknown, most: number): value is number | undefined {
+  return value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= most)
 }
 
 function isText(value: unknown, most: number): value is string {

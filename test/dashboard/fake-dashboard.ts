@@ -52,7 +52,7 @@ export class FakeDashboard implements AsyncDisposable {
 
   private constructor(
     readonly fleet: Fleet,
-    readonly readOnly: boolean,
+    public readOnly: boolean,
   ) {
     this.#server = createServer((request, response) => void this.#reply(request, response))
   }

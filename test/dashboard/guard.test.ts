@@ -216,6 +216,9 @@ describe('a served dashboard', () => {
       body({ reason: undefined }),
       body({ graceMs: -1 }),
       body({ graceMs: 1e9 }),
+      body({ quarantineMs: -1 }),
+      body({ quarantineMs: 60_001 }),
+      body({ quarantineMs: '5' }),
       body({ anyway: 'yes' }),
       body({ id: 7 }),
     ]) {

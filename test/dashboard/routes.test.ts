@@ -133,9 +133,16 @@ describe('the locks', () => {
 })
 
 describe('a forced release', () => {
-  const wanted = { id: idOf('lock:a'), holder: 'c0ffee:1', reason: 'INC-4711', graceMs: 500, anyway: true }
+  const wanted = {
+    id: idOf('lock:a'),
+    holder: 'c0ffee:1',
+    reason: 'INC-4711',
+    graceMs: 500,
+    anyway: true,
+    quarantineMs: 9_000,
+  }
 
-  it('a forced release passes on the holder, the grace, the reason and who asked from where', async () => {
+  it('a forced release passes on the holder, the grace, the quarantine, the reason and who asked from where', async () => {
     const dashboard = mount({ authorize: () => ({ by: 'alice' }) })
     fleet.outcome = { outcome: 'not-held', holder: { holder: 'beef:2' } }
     const reply = await dashboard.fetch(post('/api/unlock', wanted), { address: '10.0.0.7' })
