@@ -36,7 +36,7 @@ import { systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { renewalRefused, subscriptionRefused } from './warnings.js'
 import { ThreadClient, type ThreadSeams, type ThreadTerms } from './watchdog/thread-client.js'
-import { markedId } from './wire/holder.js'
+import { markedId } from './wire/client-id.js'
 import { checkSlots, keyOf } from './wire/names.js'
 
 /**

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { HolderRow, LockDetail, LockRow } from '../src/dashboard/api.js'
 import { doubtText } from '../src/fleet/doubts.js'
+import { visible as visibleLines } from '../src/util/visible.js'
 import { ApiError, getLock } from './api.js'
 import { BreakDialog } from './break-dialog.js'
 import { countersOf, Lease, Waiting } from './cells.js'
@@ -172,12 +173,7 @@ function HolderCard({ lock, holder, readAt, onBreak }: HolderCardProps) {
       {stack !== undefined && (
         <details>
           <summary>Where it was taken</summary>
-          <pre>
-            {stack
-              .split('\n')
-              .map((line) => visible(line))
-              .join('\n')}
-          </pre>
+          <pre>{visibleLines(stack)}</pre>
         </details>
       )}
     </article>

@@ -1,20 +1,15 @@
 /** Numbers and foreign text as the page shows them. */
 import type { ClientInfo } from '../src/fleet/lock-info.js'
+import { word } from '../src/util/visible.js'
+import { isMarked } from '../src/wire/client-id.js'
 
-/** Control and format characters, among them bidi marks; lone surrogates; line and paragraph separators; private use. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Co}]/gu
 /** Where names are cut, characters. */
 const MAX_SHOWN = 160
 
-/** Text that others wrote, with every character in it made visible: nobody can hide or turn around a part of a name. */
+/** Text that others wrote, as one line and as the commands print it: nobody can hide or turn around a part of a name. */
 export function visible(text: string, most = Number.POSITIVE_INFINITY): string {
   // Cut before the replacement, which may make it longer: a name of 1 MB costs nothing.
-  const cut = text.length > most ? `${text.slice(0, most)}…` : text
-  return cut.replace(UNSEEN, (char) => {
-    const code = char.codePointAt(0) ?? 0
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code)
-    return code === 0x7f ? '␡' : `⟨${code.toString(16).toUpperCase().padStart(4, '0')}⟩`
-  })
+  return word(text.length > most ? `${text.slice(0, most)}…` : text)
 }
 
 export function shownName(name: string): string {
@@ -51,10 +46,11 @@ export function whoIs(client: ClientInfo | undefined, holder: string | undefined
   return holder === undefined ? 'unknown' : shortHolder(holder)
 }
 
-/** The first eight characters of the UUID, and the whole of what follows. */
+/** `Redisson 10488e73:41`: whose it is, the first eight characters of the UUID, and the whole of what follows. */
 export function shortHolder(holder: string): string {
-  const [, start, rest] = /^([\da-f]{8})-[\da-f-]{27}(:.*)?$/is.exec(holder) ?? []
-  return visible(start === undefined ? holder : start + (rest ?? ''), MAX_SHOWN)
+  const [, uuid, rest = ''] = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})(:.*)?$/s.exec(holder) ?? []
+  if (uuid === undefined) return shownName(holder)
+  return shownName(`${isMarked(uuid) ? 'Holdfast' : 'Redisson'} ${uuid.slice(0, 8)}${rest}`)
 }
 
 /** By this computer's clock. */

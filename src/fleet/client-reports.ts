@@ -1,6 +1,6 @@
 /** Reports of clients on themselves, by lock: their replies, and the records of those that did not reply. */
 
-import { isMarked } from '../wire/holder.js'
+import { isMarked } from '../wire/client-id.js'
 import type { Answers } from './ask.js'
 import { clientDoubt, type Doubt } from './doubts.js'
 import type { ClientInfo, HolderStatus } from './lock-info.js'

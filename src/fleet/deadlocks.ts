@@ -4,7 +4,8 @@
  * while the other waits.
  */
 import { cyclesIn } from '../util/cycles.js'
-import { clientIdOf, isMarked } from '../wire/holder.js'
+import { isMarked } from '../wire/client-id.js'
+import { clientIdOf } from '../wire/holder.js'
 import type { Doubt } from './doubts.js'
 import type { HolderInfo, HolderStatus, LockInfo, WaiterInfo } from './lock-info.js'
 

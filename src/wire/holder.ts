@@ -15,22 +15,6 @@ export function clientIdOf(holder: string): string {
 }
 
 /**
- * The end of every id of a Holdfast client, by which scripts tell them from Redisson's. The rest is random
- * enough: 90 bits.
- */
-const MARK = '401dfa57'
-
-/** Whether it is the id of a Holdfast client. */
-export function isMarked(clientId: string): boolean {
-  return clientId.endsWith(MARK)
-}
-
-/** @param uuid  of version 4, as Redisson's client ids */
-export function markedId(uuid: string): string {
-  return uuid.replace(/(?<=-[0-9a-f]{4})[0-9a-f]{8}/, MARK)
-}
-
-/**
  * An owner of locks inside one client: the equivalent of a thread in Java.
  *
  * An owner has at most one lease of a lock at a time: two would share one field in Redis, and the release of one would end

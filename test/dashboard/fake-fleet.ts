@@ -29,7 +29,7 @@ export function idOf(name: string): string {
 }
 
 export function client(name: string, host: string, pid = 1): ClientInfo {
-  const id = `${Buffer.from(`${name}${host}${pid}00000000`).toString('hex').slice(0, 8)}-d47f-43e2-b3c3-05ba1491bfd0`
+  const id = `${Buffer.from(`${name}${host}${pid}00000000`).toString('hex').slice(0, 8)}-d47f-43e2-b3c3-05ba401dfa57`
   return { id, name, host, pid, version: '2.3.1' }
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../../fleet/lock-info.js'
 import { forShell } from '../../util/quoting.js'
 import { word } from '../../util/visible.js'
-import { isMarked } from '../../wire/holder.js'
+import { isMarked } from '../../wire/client-id.js'
 import { cutTo, fill } from '../cells.js'
 import { counted, grouped, type Style, type Terminal } from '../terminal.js'
 
