@@ -56,17 +56,16 @@ export async function postUnlock(request: UnlockRequest): Promise<UnlockReply> {
   return (await response.json()) as UnlockReply
 }
 
-/** Reads the stream to its end. Rejects if it is silent. */
-export async function readStream(onMessage: (message: StreamMessage) => void): Promise<void> {
-  const silent = new AbortController()
+/** Reads the stream to its end, or until `leave` is aborted, as this does if it is silent. Rejects then. */
+export async function readStream(leave: AbortController, onMessage: (message: StreamMessage) => void): Promise<void> {
   let timer = 0
   const expectMore = (): void => {
     clearTimeout(timer)
-    timer = setTimeout(() => silent.abort(new Error('The server has stopped sending.')), SILENCE_MS)
+    timer = setTimeout(() => leave.abort(new Error('The server has stopped sending.')), SILENCE_MS)
   }
   try {
     expectMore()
-    const { body } = await send('stream', { signal: silent.signal })
+    const { body } = await send('stream', { signal: leave.signal })
     if (body === null) throw new Error('The server sent nothing.')
     for await (const line of linesOf(body.getReader())) {
       expectMore()

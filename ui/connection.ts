@@ -1,6 +1,7 @@
-/** Keeps the stream open: reconnects with growing delays, and says since when what is shown is old. */
+/** Keeps the stream open while the page is shown: reconnects with growing delays, and says since when it is old. */
 import { effect, signal } from '@preact/signals'
 import { ApiError, isLockedOut, readStream } from './api.js'
+import { isShown, whenShown } from './screen.js'
 import { receive } from './state.js'
 
 const FIRST_DELAY_MS = 500
@@ -21,8 +22,12 @@ export function retryNow(): void {
 export async function stayConnected(): Promise<never> {
   let delayMs = FIRST_DELAY_MS
   let lastMessage: Date | undefined
+  let leave = new AbortController()
+  effect(() => (isShown.value ? retry() : leave.abort()))
   while (true) {
-    const reason = await readStream((message) => {
+    await whenShown()
+    leave = new AbortController()
+    const reason = await readStream(leave, (message) => {
       receive(message)
       delayMs = FIRST_DELAY_MS
       lastMessage = new Date()
@@ -31,6 +36,7 @@ export async function stayConnected(): Promise<never> {
       () => 'The server has ended the connection.',
       (error: unknown) => reasonOf(error),
     )
+    if (!isShown.value) continue
     const wait = delayMs * (0.75 + Math.random() / 2) // so that many pages do not come back at once
     connection.value = { state: 'stale', since: lastMessage, reason, retriesAt: performance.now() + wait }
     if (isLockedOut.value) await unlocked()

@@ -1,5 +1,6 @@
-/** Asks the server again and again for what the stream does not have, as long as a component shows it. */
+/** Asks the server again and again for what the stream does not have, as long as a component shows it to somebody. */
 import { useEffect, useState } from 'preact/hooks'
+import { isShown } from './screen.js'
 
 export interface Polled<T> {
   readonly value?: T
@@ -12,6 +13,7 @@ export interface Polled<T> {
 export function usePolled<T>(read: (signal: AbortSignal) => Promise<T>, everyMs: number, key = ''): Polled<T> {
   const [polled, setPolled] = useState<Polled<T> & { key: string }>({ at: 0, key })
   useEffect(() => {
+    if (!isShown.value) return
     const stopped = new AbortController()
     let timer = 0
     const poll = async (): Promise<void> => {
@@ -28,6 +30,6 @@ export function usePolled<T>(read: (signal: AbortSignal) => Promise<T>, everyMs:
       stopped.abort()
       clearTimeout(timer)
     }
-  }, [key, everyMs])
+  }, [key, everyMs, isShown.value])
   return polled.key === key ? polled : { at: 0 }
 }

@@ -24,12 +24,16 @@ interface Options {
   readonly isCalm?: boolean
 }
 
-/** Opens an address in a context of its own, and waits until the page is there. */
+/** Opens an address in a context of its own. */
 export async function open(url: string, options: Options = {}): Promise<Shown> {
-  const { theme = 'light', width = 1280, height = 800, isCalm = true } = options
   browser ??= await launchChromium()
   const context = await browser.createBrowserContext()
-  const page = await context.newPage()
+  return await openIn(await context.newPage(), url, options)
+}
+
+/** Opens an address in a tab, and waits until the page is there. */
+export async function openIn(page: Page, url: string, options: Options = {}): Promise<Shown> {
+  const { theme = 'light', width = 1280, height = 800, isCalm = true } = options
   page.setDefaultTimeout(CHROMIUM_TIMEOUT_MS)
   await page.setViewport({ width, height, deviceScaleFactor: 1 })
   await page.emulateMediaFeatures([
