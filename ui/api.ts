@@ -27,7 +27,8 @@ export class ApiError extends Error {
 /** The server wants another token. */
 export const isLockedOut = signal(false)
 
-let token = takeToken()
+let token = sessionStorage.getItem(STORED)
+takeToken()
 
 /** The token that somebody typed. */
 export function enterToken(typed: string): void {
@@ -36,12 +37,13 @@ export function enterToken(typed: string): void {
   isLockedOut.value = false
 }
 
-function takeToken(): string | null {
+/** Takes the token out of the address: it belongs neither into bookmarks nor on a shared screen, nor into a link. */
+export function takeToken(): boolean {
   const given = new URLSearchParams(location.hash.slice(1)).get('token')
-  if (given === null) return sessionStorage.getItem(STORED)
-  sessionStorage.setItem(STORED, given)
-  history.replaceState(null, '', location.pathname + location.search) // neither in bookmarks nor on a shared screen
-  return given
+  if (given === null) return false
+  history.replaceState(null, '', location.pathname + location.search)
+  enterToken(given)
+  return true
 }
 
 export const getLock = (id: string, signal: AbortSignal): Promise<LockDetail> =>

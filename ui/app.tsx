@@ -3,6 +3,7 @@ import 'uplot/dist/uPlot.min.css'
 import './style/index.css'
 import { effect } from '@preact/signals'
 import { render } from 'preact'
+import { followAddress } from './address.js'
 import { isLockedOut } from './api.js'
 import { Audit } from './audit.js'
 import { Clients } from './clients.js'
@@ -40,6 +41,7 @@ effect(() => {
   const alarm = deadlocks === 0 ? '' : `⚠ ${deadlocks} deadlock${deadlocks === 1 ? '' : 's'} · `
   document.title = `${alarm}Holdfast`
 })
+followAddress()
 listenToKeys()
 void stayConnected()
 render(<App />, document.getElementById('app') as HTMLElement)
