@@ -10,6 +10,7 @@ import type {
   UnlockReply,
   UnlockRequest,
 } from '../src/dashboard/api.js'
+import { visible } from './format.js'
 
 const STORED = 'holdfast-token'
 /** The server sends a line every second. */
@@ -18,10 +19,23 @@ const SILENCE_MS = 6_000
 export class ApiError extends Error {
   constructor(
     readonly status: number,
+    readonly code: ErrorReply['code'] | undefined,
     message: string,
   ) {
     super(message)
   }
+}
+
+const MAX_ERROR = 300
+
+/** What went wrong, in our words if we know them. */
+export function explain(error: Error): string {
+  return isOutage(error) ? 'Redis cannot be read.' : visible(error.message, MAX_ERROR)
+}
+
+/** Whether the server replied that it cannot read Redis. */
+export function isOutage(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 503 && error.code === 'unavailable'
 }
 
 /** The server wants another token. */
@@ -107,5 +121,5 @@ async function send(path: string, init: RequestInit): Promise<Response> {
   if (response.ok) return response
   if (response.status === 401) isLockedOut.value = true
   const reply = (await response.json().catch(() => undefined)) as ErrorReply | undefined
-  throw new ApiError(response.status, reply?.error ?? `The server replied with status ${response.status}.`)
+  throw new ApiError(response.status, reply?.code, reply?.error ?? `The server replied with status ${response.status}.`)
 }

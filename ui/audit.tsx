@@ -1,13 +1,12 @@
 /** Every forced release that is recorded. */
 import { signal } from '@preact/signals'
 import type { AuditRow } from '../src/dashboard/api.js'
-import { getAudit } from './api.js'
+import { explain, getAudit } from './api.js'
 import { formatCount, shortHolder, shownName, visible } from './format.js'
 import { type Column, Grid } from './grid.js'
 import { usePolled } from './polled.js'
 
 const POLL_MS = 5_000
-const MAX_ERROR = 300
 const activeEntry = signal<string | undefined>(undefined)
 
 const COLUMNS: readonly Column<AuditRow>[] = [
@@ -30,7 +29,7 @@ export function Audit() {
     <section class="list" aria-label="Audit">
       <div class="choice">
         <output>{value ? `${formatCount(entries.length)} forced releases, newest first` : ''}</output>
-        {error && <span class="note">Not up to date: {visible(error.message, MAX_ERROR)}</span>}
+        {error && <span class="note">Not up to date: {explain(error)}</span>}
       </div>
       <Grid
         id="audit"

@@ -1,8 +1,8 @@
 /** The clients that describe themselves. Redisson does not: its holders are among the locks. */
 import { signal } from '@preact/signals'
 import type { ClientsReply } from '../src/dashboard/api.js'
-import { getClients } from './api.js'
-import { formatCount, shownName, visible } from './format.js'
+import { explain, getClients } from './api.js'
+import { formatCount, shownName } from './format.js'
 import { type Column, Grid } from './grid.js'
 import { usePolled } from './polled.js'
 import { search, tab } from './state.js'
@@ -11,7 +11,6 @@ import { Status } from './status.js'
 type Client = ClientsReply['clients'][number]
 
 const POLL_MS = 2_000
-const MAX_ERROR = 300
 const activeClient = signal<string | undefined>(undefined)
 
 const COLUMNS: readonly Column<Client>[] = [
@@ -39,7 +38,7 @@ export function Clients() {
     <section class="list" aria-label="Clients">
       <div class="choice">
         <output>{value ? `${formatCount(value.clients.length)} clients. Enter shows what one holds.` : ''}</output>
-        {error && <span class="note">Not up to date: {visible(error.message, MAX_ERROR)}</span>}
+        {error && <span class="note">Not up to date: {explain(error)}</span>}
       </div>
       <Grid
         id="clients"

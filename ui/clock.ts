@@ -20,9 +20,9 @@ function now(): number {
   return Math.min(performance.now(), stopsAt)
 }
 
-/** A message was received. */
-export function keepRunning(): void {
-  stopsAt = performance.now() + RUN_ON_MS
+/** @param readAt  when what is shown was true, a `performance.now()` */
+export function keepRunning(readAt: number): void {
+  stopsAt = readAt + RUN_ON_MS
 }
 
 /** Calls `onFrame` in each frame until the component is gone; once a second for who prefers reduced motion. */

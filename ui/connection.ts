@@ -1,8 +1,8 @@
 /** Keeps the stream open while the page is shown: reconnects with growing delays, and says since when it is old. */
-import { effect, signal } from '@preact/signals'
-import { ApiError, isLockedOut, readStream } from './api.js'
+import { computed, effect, signal } from '@preact/signals'
+import { ApiError, isLockedOut, isOutage, readStream } from './api.js'
 import { isShown, whenShown } from './screen.js'
-import { receive } from './state.js'
+import { failToRead, outage, receive } from './state.js'
 
 const FIRST_DELAY_MS = 500
 const MAX_DELAY_MS = 15_000
@@ -12,6 +12,15 @@ export type Connection =
   | { readonly state: 'stale'; readonly since: Date | undefined; readonly reason: string; readonly retriesAt: number }
 
 export const connection = signal<Connection>({ state: 'connecting' })
+
+/** Whether what is shown may not be true any more. */
+export const isOld = computed(() => connection.value.state === 'stale' || outage.value !== undefined)
+
+/** From when it is then; undefined: there is nothing. */
+export const shownFrom = computed(() => {
+  if (outage.value !== undefined) return outage.value.readAt
+  return connection.value.state === 'stale' ? connection.value.since : undefined
+})
 
 let retry: () => void = () => {}
 
@@ -34,7 +43,11 @@ export async function stayConnected(): Promise<never> {
       if (connection.value.state !== 'live') connection.value = { state: 'live' }
     }).then(
       () => 'The server has ended the connection.',
-      (error: unknown) => reasonOf(error),
+      (error: unknown) => {
+        if (isOutage(error)) failToRead(error.message)
+        else outage.value = undefined // nobody says so any more
+        return reasonOf(error)
+      },
     )
     if (!isShown.value) continue
     const wait = delayMs * (0.75 + Math.random() / 2) // so that many pages do not come back at once

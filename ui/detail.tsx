@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import type { HolderRow, LockDetail, LockRow } from '../src/dashboard/api.js'
 import { doubtText } from '../src/fleet/doubts.js'
 import { visible as visibleLines } from '../src/util/visible.js'
-import { ApiError, getLock } from './api.js'
+import { ApiError, explain, getLock } from './api.js'
 import { BreakDialog } from './break-dialog.js'
 import { countersOf, Lease, Waiting } from './cells.js'
 import { Elapsed, Remaining } from './counters.js'
@@ -40,7 +40,7 @@ export function Detail({ id }: { id: string }) {
       </header>
       <div class="detail-body">
         {isGone && !row && <p class="note">This lock is free.</p>}
-        {polled.error && !isGone && <p class="note">Not up to date: {visible(polled.error.message, MAX_NAME)}</p>}
+        {polled.error && !isGone && <p class="note">Not up to date: {explain(polled.error)}</p>}
         {deadlockedIds.value.has(id) && <InDeadlock />}
         {row && <Facts row={row} />}
         {row && <Holders row={row} onBreak={onBreak} />}

@@ -1,7 +1,8 @@
 /** The state of the fleet in a line: numbers, and their last 15 minutes. */
 import type { ComponentChildren } from 'preact'
 import type { Totals } from '../src/dashboard/api.js'
-import { formatCount, formatDuration, formatMs } from './format.js'
+import { isOld, shownFrom } from './connection.js'
+import { formatCount, formatDuration, formatMs, timeOfDay } from './format.js'
 import { Sparkline } from './sparkline.js'
 import { samples, showTab, totals } from './state.js'
 
@@ -10,7 +11,8 @@ const WARN_OLDEST_MS = 15 * 60_000
 export function Figures() {
   const now = totals.value
   return (
-    <section class="figures" aria-label="Overview">
+    <section class="figures" aria-label="Overview" data-old={isOld.value}>
+      {isOld.value && shownFrom.value && <p class="as-of">At {timeOfDay(shownFrom.value)}:</p>}
       <dl>
         {FIGURES.map(({ title, hint, show, toneOf }) => (
           <div key={title} title={hint} data-tone={now && toneOf?.(now)}>

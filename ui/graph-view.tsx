@@ -1,7 +1,7 @@
 /** The wait-for graph, and each deadlock in words. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { DeadlockRow } from '../src/dashboard/api.js'
-import { getDeadlocks } from './api.js'
+import { explain, getDeadlocks } from './api.js'
 import { Remaining } from './counters.js'
 import { plural, shownName, visible, whoIs } from './format.js'
 import type { Layout } from './graph.js'
@@ -37,7 +37,7 @@ export function GraphView() {
 }
 
 function Deadlocks({ polled: { value, at, error } }: { polled: Polled<Awaited<ReturnType<typeof getDeadlocks>>> }) {
-  if (value === undefined) return error ? <p class="note">{visible(error.message, MAX_ERROR)}</p> : null
+  if (value === undefined) return error ? <p class="note">{explain(error)}</p> : null
   return (
     <div class="deadlocks">
       {value.cycles.map((cycle) => (

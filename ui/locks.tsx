@@ -2,9 +2,10 @@
 import { useEffect } from 'preact/hooks'
 import { getDeadlocks } from './api.js'
 import { countersOf, Lease, Waiting } from './cells.js'
+import { isOld, shownFrom } from './connection.js'
 import { Elapsed } from './counters.js'
 import { Detail } from './detail.js'
-import { formatCount, shownName, visible, whoIs } from './format.js'
+import { formatCount, shownName, timeOfDay, visible, whoIs } from './format.js'
 import { type Column, Grid } from './grid.js'
 import { usePolled } from './polled.js'
 import type { Row } from './row.js'
@@ -45,7 +46,7 @@ export function Locks() {
   useDeadlockedIds()
   return (
     <div class="locks-view" data-open={openId.value !== undefined}>
-      <section class="list" aria-label="Locks">
+      <section class="list" aria-label="Locks" data-old={isOld.value}>
         <Choice />
         <Grid
           id="locks"
@@ -105,7 +106,7 @@ function Choice() {
         ))}
       </fieldset>
       <output>
-        {formatCount(shownRows.value.length)} of {formatCount(rows.value.size)}
+        {totals.value && `${formatCount(shownRows.value.length)} of ${formatCount(rows.value.size)}`}
         {totals.value?.isTruncated && ' (there are more locks than the dashboard samples)'}
       </output>
     </div>
@@ -113,7 +114,9 @@ function Choice() {
 }
 
 function Empty() {
-  if (totals.value === undefined) return <p>Reading the locks …</p>
+  if (totals.value === undefined) return <p>{isOld.value ? 'What is held is not known.' : 'Reading the locks …'}</p>
+  if (rows.value.size === 0 && shownFrom.value)
+    return <p>No lock was held at {timeOfDay(shownFrom.value)}. What is held now is not known.</p>
   if (rows.value.size === 0)
     return (
       <>

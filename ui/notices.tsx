@@ -4,28 +4,48 @@ import { doubtText } from '../src/fleet/doubts.js'
 import { enterToken } from './api.js'
 import { connection, retryNow } from './connection.js'
 import { shownName, timeOfDay, visible } from './format.js'
-import { samplingError, totals } from './state.js'
+import { outage, type ShownOutage, totals } from './state.js'
 
 const MAX_REASON = 300
 
 export function Banner() {
   const state = connection.value
+  if (outage.value !== undefined) return <OutageBanner outage={outage.value} />
   if (state.state === 'stale')
     return (
       <div class="banner" role="alert">
         <strong>{state.since ? `Stale since ${timeOfDay(state.since)}.` : 'Not connected.'}</strong>
         <span>{visible(state.reason, MAX_REASON)} Trying again by itself.</span>
-        <button type="button" class="button" onClick={retryNow}>
-          Retry now
-        </button>
+        <RetryButton />
       </div>
     )
-  if (samplingError.value === undefined) return null
+  return null
+}
+
+function OutageBanner({ outage: { since, readAt, reason } }: { outage: ShownOutage }) {
   return (
     <div class="banner" role="alert">
-      <strong>Not up to date.</strong>
-      <span>Redis could not be read: {visible(samplingError.value, MAX_REASON)}</span>
+      <strong>Redis has been unreadable since {timeOfDay(since)}.</strong>
+      <span>
+        {readAt === undefined
+          ? 'What is held is not known.'
+          : `What is shown is from ${timeOfDay(readAt)}: locks may have ended or changed hands since.`}{' '}
+        Trying again by itself.
+      </span>
+      <details>
+        <summary>Reason</summary>
+        {visible(reason, MAX_REASON)}
+      </details>
+      {connection.value.state === 'stale' && <RetryButton />}
     </div>
+  )
+}
+
+function RetryButton() {
+  return (
+    <button type="button" class="button" onClick={retryNow}>
+      Retry now
+    </button>
   )
 }
 

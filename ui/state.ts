@@ -25,8 +25,19 @@ export const totals = signal<Totals | undefined>(undefined)
 export const samples = signal<Samples>(noSamples())
 /** The locks of all deadlocks. */
 export const deadlockedIds = signal<ReadonlySet<string>>(new Set())
-/** Why the server could not read the locks. */
-export const samplingError = signal<string | undefined>(undefined)
+/** The server cannot read Redis. */
+export const outage = signal<ShownOutage | undefined>(undefined)
+
+export interface ShownOutage {
+  readonly since: Date
+  /** From when the rows are; undefined: none were ever read. */
+  readonly readAt: Date | undefined
+  /** In the words of the client of Redis. */
+  readonly reason: string
+}
+
+/** From when the rows are. */
+let readAt: Date | undefined
 
 type Samples = Record<'at' | 'waiters' | 'newHolds', number[]>
 
@@ -40,6 +51,11 @@ export function showTab(next: Tab): void {
   openId.value = undefined
 }
 
+/** The server said so in reply to a request for the stream: it does not know since when. */
+export function failToRead(reason: string): void {
+  outage.value = { since: outage.value?.since ?? new Date(), readAt, reason }
+}
+
 let sequence = 0
 
 /** @throws if a message is missing, so that what is shown would be wrong */
@@ -47,7 +63,10 @@ export function receive(message: StreamMessage): void {
   const at = performance.now()
   if (message.type === 'changes' && message.sequence !== sequence + 1) throw new Error('A message was lost.')
   sequence = message.sequence
-  keepRunning()
+  const { outage: down } = message
+  const readAgoMs = down?.readAgoMs ?? 0
+  readAt = ago(readAgoMs)
+  keepRunning(at - readAgoMs)
   batch(() => {
     const isFirst = message.type === 'snapshot'
     if (isFirst) {
@@ -61,9 +80,13 @@ export function receive(message: StreamMessage): void {
     if (!isFirst) for (const id of message.removed) next.delete(id)
     rows.value = next
     totals.value = message.totals
-    samplingError.value = isFirst ? undefined : message.error
-    if (!isFirst && message.error === undefined) samples.value = withSample(samples.value, message.totals, at)
+    outage.value = down && { since: outage.value?.since ?? ago(down.sinceAgoMs), readAt, reason: down.error }
+    if (!isFirst && down === undefined) samples.value = withSample(samples.value, message.totals, at)
   })
+}
+
+function ago(ms: number): Date {
+  return new Date(Date.now() - ms)
 }
 
 function samplesOf(history: History, at: number): Samples {

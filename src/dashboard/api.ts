@@ -117,6 +117,16 @@ export interface History {
   readonly newHolds: readonly number[]
 }
 
+/** Redis cannot be read: rows and totals are old. */
+export interface Outage {
+  /** Since when, ms before this message. */
+  readonly sinceAgoMs: number
+  /** From when rows and totals are, ms before this message. */
+  readonly readAgoMs: number
+  /** What the client of Redis says. */
+  readonly error: string
+}
+
 /** The first line of a stream. After a gap (`Changes.sequence` is not one more than the last) connect again. */
 export interface Snapshot {
   readonly type: 'snapshot'
@@ -128,6 +138,7 @@ export interface Snapshot {
   readonly totals: Totals
   readonly history: History
   readonly locks: readonly LockRow[]
+  readonly outage?: Outage
 }
 
 /** The changes since the lines before, apart from durations that have merely grown. */
@@ -139,8 +150,7 @@ export interface Changes {
   readonly changed: readonly LockRow[]
   /** The ids of those that are gone. */
   readonly removed: readonly string[]
-  /** The last sample failed, for example because Redis is unreachable: what is shown is old. */
-  readonly error?: string
+  readonly outage?: Outage
 }
 
 export type StreamMessage = Snapshot | Changes
@@ -218,5 +228,7 @@ export interface ErrorReply {
     | 'method-not-allowed'
     | 'bad-request'
     | 'too-large'
+    | 'too-many-pages'
+    /** Redis could not be read. */
     | 'unavailable'
 }

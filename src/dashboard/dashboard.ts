@@ -25,6 +25,7 @@ export type {
   LockRow,
   LockSort,
   LocksReply,
+  Outage,
   Segment,
   Snapshot,
   StreamMessage,

@@ -212,7 +212,7 @@ function auditReply(entries: readonly AuditEntry[]): AuditReply {
 
 async function stream({ sampler, streams, title, readOnly }: Parts): Promise<Response> {
   await sampler.ready()
-  if (streams.isFull) return refusal(503, 'unavailable', 'too many pages are open')
+  if (streams.isFull) return refusal(503, 'too-many-pages', 'too many pages are open')
   return new Response(streams.open({ title, readOnly }), {
     // A proxy must neither store it nor wait for its end.
     headers: { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },

@@ -5,8 +5,9 @@ import { type Doubt, mergeDoubts } from '../fleet/doubts.js'
 import { type ClientState, countWaiters, type LockInfo, type LockList } from '../fleet/lock-info.js'
 import type { AuditEntry, ForceOutcome } from '../locks/breaking/audit.js'
 import type { Clock } from '../util/clock.js'
+import { defined } from '../util/defined.js'
 import { withoutSecrets } from '../util/secrets.js'
-import type { History, LockRow, Segment, Totals } from './api.js'
+import type { History, LockRow, Outage, Segment, Totals } from './api.js'
 import { idOf, isUnchanged, type Reading, rowOf } from './rows.js'
 import { Timeline } from './timeline.js'
 import { type Sampled, TotalsHistory, totalsOf } from './totals.js'
@@ -38,7 +39,7 @@ export interface Difference {
   readonly changed: readonly LockRow[]
   readonly removed: readonly string[]
   readonly totals: Totals
-  readonly error?: string
+  readonly outage?: Outage
 }
 
 const PERIOD_MS = 1_000
@@ -87,6 +88,10 @@ export class Sampler {
   #doubts: readonly Doubt[] = []
   #hidden: readonly Doubt[] = []
   #totals = totalsOf([], { deadlocks: 0, newHolds: 0, ...NO_LOSSES, isTruncated: false, doubts: [] })
+  /** When the last sample was read. */
+  #readAt = 0
+  /** Of the samples since then; undefined: there was none that failed. */
+  #failure: { readonly since: number; readonly error: string } | undefined
   #isClosed = false
 
   constructor(fleet: FleetSource, clock: Clock) {
@@ -104,6 +109,14 @@ export class Sampler {
 
   get totals(): Totals {
     return this.#totals
+  }
+
+  /** undefined: the last sample could be read */
+  get outage(): Outage | undefined {
+    if (!this.#failure) return undefined
+    const now = this.#clock.now()
+    const { since, error } = this.#failure
+    return { sinceAgoMs: now - since, readAgoMs: now - this.#readAt, error }
   }
 
   get deadlocks(): Deadlocks {
@@ -175,6 +188,7 @@ export class Sampler {
     this.#nextLossesAt = 0
     this.#contended = []
     this.#deadlocks = NONE
+    this.#failure = undefined
     this.#tracked.clear()
     this.#history.clear()
   }
@@ -184,8 +198,10 @@ export class Sampler {
     let difference: Difference
     try {
       difference = await this.#read()
+      this.#failure = undefined
     } catch (error) {
-      difference = { changed: [], removed: [], totals: this.#totals, error: messageOf(withoutSecrets(error)) }
+      this.#failure = { since: this.#failure?.since ?? startedAt, error: messageOf(withoutSecrets(error)) }
+      difference = { changed: [], removed: [], totals: this.#totals, ...defined({ outage: this.outage }) }
     }
     for (const listener of [...this.#listeners]) listener(difference)
     this.#schedule(this.#clock.now() - startedAt)
@@ -222,7 +238,8 @@ export class Sampler {
     const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds, ...this.#losses }
     const doubts = mergeDoubts(this.#hidden, this.#doubts)
     this.#totals = totalsOf(this.sampled, { ...counts, isTruncated: this.#isTruncated, doubts })
-    this.#history.add(this.#clock.now(), this.#totals)
+    this.#readAt = this.#clock.now()
+    this.#history.add(this.#readAt, this.#totals)
     return { changed, removed, totals: this.#totals }
   }
 

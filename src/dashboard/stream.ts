@@ -1,5 +1,6 @@
 // A snapshot, then what differs.
 import type { Clock } from '../util/clock.js'
+import { defined } from '../util/defined.js'
 import type { Snapshot, StreamMessage } from './api.js'
 import type { Sampler } from './sampler.js'
 
@@ -56,6 +57,7 @@ export class Streams {
             totals: this.#sampler.totals,
             history: this.#sampler.history(),
             locks: this.#sampler.rows(),
+            ...defined({ outage: this.#sampler.outage }),
           })
         },
         cancel: () => end(),

@@ -8,6 +8,7 @@ import type {
   Changes,
   ErrorReply,
   LockRow,
+  Outage,
   Snapshot,
   StreamMessage,
   Totals,
@@ -35,6 +36,12 @@ const POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
+/** As a driver says it. */
+const UNAVAILABLE: ErrorReply = {
+  error: 'Reached the max retries per request limit (connect ECONNREFUSED 127.0.0.1:6379)',
+  code: 'unavailable',
+}
+
 export class FakeDashboard implements AsyncDisposable {
   readonly token = 'c0ffee00c0ffee00c0ffee00c0ffee00'
   /** Bodies of `POST api/unlock`. */
@@ -42,13 +49,15 @@ export class FakeDashboard implements AsyncDisposable {
   unlockReply: UnlockReply | ErrorReply = { outcome: 'released' }
   /** New streams are refused. */
   isDown = false
+  /** Redis cannot be read, and could not be read before either. */
+  isUnread = false
   /** Paths that were requested, with their origin. */
   readonly requested: string[] = []
   readonly #server: Server
   readonly #streams = new Set<ServerResponse>()
   readonly #beat = setInterval(() => this.push([], []), 1_000)
   #sequence = 0
-  #error: string | undefined
+  #outage: { readonly at: number; readonly error: string } | undefined
 
   private constructor(
     readonly fleet: Fleet,
@@ -78,13 +87,25 @@ export class FakeDashboard implements AsyncDisposable {
   }
 
   /** Sends changes, and keeps them for the next snapshot. */
-  push(changed: readonly LockRow[], removed: readonly string[], error?: string): void {
+  push(changed: readonly LockRow[], removed: readonly string[]): void {
     const gone = new Set([...removed, ...changed.map(({ id }) => id)])
     this.fleet.locks = [...this.fleet.locks.filter(({ id }) => !gone.has(id)), ...changed]
-    this.#error = error ?? this.#error
     this.#sequence += 1
     const base: Changes = { type: 'changes', sequence: this.#sequence, totals: this.#totals(), changed, removed }
-    this.#send(this.#error === undefined ? base : { ...base, error: this.#error })
+    this.#send({ ...base, ...this.#shownOutage() })
+  }
+
+  /** @param error  from now on Redis cannot be read; undefined: it can */
+  fail(error: string | undefined): void {
+    this.#outage = error === undefined ? undefined : { at: Date.now(), error }
+    this.push([], [])
+  }
+
+  #shownOutage(): { outage?: Outage } {
+    if (this.#outage === undefined) return {}
+    const { at, error } = this.#outage
+    const sinceAgoMs = Date.now() - at
+    return { outage: { sinceAgoMs, readAgoMs: sinceAgoMs + 1_000, error } }
   }
 
   /** Cuts every stream. */
@@ -108,8 +129,10 @@ export class FakeDashboard implements AsyncDisposable {
     if (!pathname.startsWith('/api/')) return sendFile(response, pathname === '/' ? 'index.html' : pathname.slice(1))
     if (request.headers.authorization !== `Bearer ${this.token}`)
       return sendJson(response, 401, { error: 'The token is not that of this start.', code: 'unauthorized' })
+    if (this.isUnread) return sendJson(response, 503, UNAVAILABLE)
     if (pathname === '/api/stream') return this.#open(response)
     if (pathname === '/api/unlock') return await this.#unlock(request, response)
+    if (this.#outage !== undefined) return sendJson(response, 503, UNAVAILABLE)
     const reply = this.#query(pathname)
     sendJson(response, reply === undefined ? 404 : 200, reply ?? { error: 'Not found.', code: 'not-found' })
   }
@@ -137,6 +160,7 @@ export class FakeDashboard implements AsyncDisposable {
       totals: this.#totals(),
       history: fleet.history,
       locks: fleet.locks,
+      ...this.#shownOutage(),
     }
     response.write(`${JSON.stringify(snapshot)}\n`)
     this.#streams.add(response)

@@ -196,14 +196,6 @@ describe('the page', () => {
     assert.ok(!(await texts(page, '#locks .col-name')).includes('lock:nightly'))
   })
 
-  it('the page says that Redis cannot be read', async () => {
-    await using dashboard = await FakeDashboard.start(demoFleet())
-    const { page } = await open(dashboard.url)
-    await showsText(page, '#locks .col-name', 'lock:nightly')
-    dashboard.push([], [], 'connect ECONNREFUSED')
-    await showsText(page, '.banner', 'Redis could not be read: connect ECONNREFUSED')
-  })
-
   it('the page keeps the token for its tab, not in the address, and asks for another if refused', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)

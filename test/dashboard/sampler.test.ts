@@ -174,11 +174,11 @@ describe('the sampler', () => {
     const differences = await listening()
     fleet.failure = new Error('Redis is gone')
     await clock.advance(1_000)
-    assert.equal(differences[0]?.error, 'Redis is gone')
+    assert.equal(differences[0]?.outage?.error, 'Redis is gone')
     assert.equal(sampler.rows().length, 1)
     fleet.failure = undefined
     await clock.advance(1_000)
-    assert.equal(differences[1]?.error, undefined)
+    assert.equal(differences[1]?.outage, undefined)
   })
 
   it('the sampler samples at most 2,000 locks, and says that there are more', async () => {

@@ -91,12 +91,22 @@ describe('a stream', () => {
     for (const lines of streams) assert.equal((await lines.next())?.type, 'snapshot')
   })
 
-  it('a stream says that Redis fails, and goes on', async () => {
+  it('a stream says since when Redis fails and from when its rows are, also at its start, and goes on', async () => {
+    fleet.present = [heldLock('lock:a')]
     const lines = await open()
-    await lines.next()
+    assert.equal((await lines.next<Snapshot>())?.outage, undefined)
     fleet.failure = new Error('Redis is gone')
     await clock.advance(1_000)
-    assert.equal((await lines.next<Changes>())?.error, 'Redis is gone')
+    const error = 'Redis is gone'
+    assert.deepEqual((await lines.next<Changes>())?.outage, { sinceAgoMs: 0, readAgoMs: 1_000, error })
+    await clock.advance(1_000)
+    const expected = { sinceAgoMs: 1_000, readAgoMs: 2_000, error }
+    assert.deepEqual((await lines.next<Changes>())?.outage, expected)
+    const late = await (await open()).next<Snapshot>()
+    assert.deepEqual([late?.outage, late?.locks.length, late?.totals.held], [expected, 1, 1])
+    fleet.failure = undefined
+    await clock.advance(1_000)
+    assert.equal((await lines.next<Changes>())?.outage, undefined)
   })
 
   it('a stream that nobody reads is closed, and costs no more memory', async () => {
