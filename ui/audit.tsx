@@ -10,16 +10,26 @@ const POLL_MS = 5_000
 const activeEntry = signal<string | undefined>(undefined)
 
 const COLUMNS: readonly Column<AuditRow>[] = [
-  { key: 'at', title: 'When', cell: ({ at }) => <When at={at} /> },
-  { key: 'name', title: 'Lock', cell: ({ lock }) => <bdi title={visible(lock, 1024)}>{shownName(lock)}</bdi> },
+  { key: 'at', title: 'When', line: 3, cell: ({ at }) => <When at={at} /> },
+  { key: 'name', title: 'Lock', line: 1, cell: ({ lock }) => <bdi title={visible(lock, 1024)}>{shownName(lock)}</bdi> },
   {
     key: 'was',
     title: 'Was held by',
     cell: ({ holder }) => <code title={shownName(holder)}>{shortHolder(holder)}</code>,
   },
-  { key: 'by', title: 'By', cell: ({ by }) => <bdi>{shownName(by)}</bdi> },
-  { key: 'reason', title: 'Reason', cell: ({ reason }) => <bdi title={shownName(reason)}>{shownName(reason)}</bdi> },
-  { key: 'outcome', title: 'Outcome', cell: ({ outcome }) => <span class="outcome-word">{shownName(outcome)}</span> },
+  { key: 'by', title: 'By', line: 2, cell: ({ by }) => <bdi>{shownName(by)}</bdi> },
+  {
+    key: 'reason',
+    title: 'Reason',
+    line: 2,
+    cell: ({ reason }) => <bdi title={shownName(reason)}>{shownName(reason)}</bdi>,
+  },
+  {
+    key: 'outcome',
+    title: 'Outcome',
+    line: 3,
+    cell: ({ outcome }) => <span class="outcome-word">{shownName(outcome)}</span>,
+  },
 ]
 
 export function Audit() {

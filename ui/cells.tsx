@@ -19,7 +19,7 @@ export function Lease({ row }: { row: Row }) {
 
 export function Waiting({ lock }: { lock: Row['lock'] }) {
   const count = waitingOf(lock)
-  if (count === 0) return <span class="muted">–</span>
+  if (count === 0) return <span class="muted none">–</span>
   // A listener is a process, in which any number may wait.
   const isExact = lock.otherListeners === 0 && !mayHaveMoreWaiters(lock)
   return <span class="num">{`${isExact ? '' : '≥ '}${formatCount(count)}`}</span>

@@ -14,15 +14,23 @@ const POLL_MS = 2_000
 const activeClient = signal<string | undefined>(undefined)
 
 const COLUMNS: readonly Column<Client>[] = [
-  { key: 'status', title: 'Status', cell: ({ status }) => <Status status={status} /> },
-  { key: 'name', title: 'Application', cell: ({ name }) => <bdi>{shownName(name)}</bdi> },
+  { key: 'status', title: 'Status', line: 2, cell: ({ status }) => <Status status={status} /> },
+  { key: 'name', title: 'Application', line: 1, cell: ({ name }) => <bdi>{shownName(name)}</bdi> },
   { key: 'version', title: 'Version', cell: ({ version }) => shownName(version) },
-  { key: 'host', title: 'Host', cell: ({ host }) => <bdi>{shownName(host)}</bdi> },
+  { key: 'host', title: 'Host', line: 1, cell: ({ host }) => <bdi>{shownName(host)}</bdi> },
   { key: 'pid', title: 'Pid', cell: ({ pid }) => <span class="num">{pid}</span> },
-  { key: 'holds', title: 'Holds', cell: ({ holds }) => <span class="num">{formatCount(holds)}</span> },
+  {
+    key: 'holds',
+    title: 'Holds',
+    line: 2,
+    caption: 'holds',
+    cell: ({ holds }) => <span class="num">{formatCount(holds)}</span>,
+  },
   {
     key: 'losses',
     title: 'Losses/h',
+    line: 2,
+    caption: 'losses/h',
     cell: ({ lossesLastHour: losses }) => <span class="num">{losses === undefined ? '?' : formatCount(losses)}</span>,
   },
   { key: 'id', title: 'Client id', cell: ({ id }) => <code>{shownName(id)}</code> },

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import type { Totals } from '../src/dashboard/api.js'
 import { isOld, shownFrom } from './connection.js'
 import { formatCount, formatDuration, formatMs, timeOfDay } from './format.js'
+import { isNarrow } from './screen.js'
 import { Sparkline } from './sparkline.js'
 import { samples, showTab, totals } from './state.js'
 
@@ -11,7 +12,8 @@ const WARN_OLDEST_MS = 15 * 60_000
 export function Figures() {
   const now = totals.value
   return (
-    <section class="figures" aria-label="Overview" data-old={isOld.value}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls it with the arrow keys
+    <section class="figures" aria-label="Overview" data-old={isOld.value} tabIndex={isNarrow.value ? 0 : undefined}>
       {isOld.value && shownFrom.value && <p class="as-of">At {timeOfDay(shownFrom.value)}:</p>}
       <dl>
         {FIGURES.map(({ title, hint, show, toneOf }) => (

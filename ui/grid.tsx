@@ -5,9 +5,10 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { isTyping } from './keyboard.js'
+import { isNarrow } from './screen.js'
 
-/** As in style.css. */
-const ROW_PX = 38
+/** As in table.css: of a row with one line, with two and with three. */
+const ROW_PX: readonly number[] = [38, 60, 80]
 const HEAD_PX = 34
 const OVERSCAN = 6
 
@@ -15,6 +16,10 @@ export interface Column<Row> {
   readonly key: string
   readonly title: string
   readonly isSortable?: boolean
+  /** In which line of a row it is on a narrow screen; undefined: in none. */
+  readonly line?: 1 | 2 | 3
+  /** Written in front of it there, if it does not say by itself what it is. */
+  readonly caption?: string
   cell(row: Row): ComponentChildren
 }
 
@@ -39,15 +44,17 @@ interface GridProps<Row> {
 export function Grid<Row>(props: GridProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null)
   const table = useRef<HTMLTableElement>(null)
-  const view = useView(scroller)
   const { id, rows, keyOf, active } = props
-  const first = Math.max(0, Math.floor(view.top / ROW_PX) - OVERSCAN)
-  const end = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_PX) + OVERSCAN)
+  const lines = isNarrow.value ? linesOf(props.columns) : undefined
+  const rowPx = ROW_PX[(lines?.length ?? 1) - 1] ?? 0
+  const view = useView(scroller, rowPx)
+  const first = Math.max(0, Math.floor(view.top / rowPx) - OVERSCAN)
+  const end = Math.min(rows.length, Math.ceil((view.top + view.height) / rowPx) + OVERSCAN)
   const shown = rows.slice(first, end)
   const activeIndex = active === undefined ? -1 : rows.findIndex((row) => keyOf(row) === active)
   const isActiveShown = activeIndex >= first && activeIndex < end
 
-  const onKey = useKeys(props, activeIndex, scroller, table)
+  const onKey = useKeys(props, activeIndex, rowPx, scroller, table)
   const onClick = (event: MouseEvent): void => {
     const key = (event.target as Element).closest<HTMLElement>('tr[data-key]')?.dataset['key']
     if (key === undefined) return
@@ -62,6 +69,7 @@ export function Grid<Row>(props: GridProps<Row>) {
         // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a table in which the arrow keys move is a grid
         role="grid"
         class={`grid ${id}`}
+        data-lines={lines?.length}
         aria-label={props.label}
         aria-rowcount={rows.length + 1}
         aria-activedescendant={isActiveShown ? rowId(id, activeIndex) : undefined}
@@ -69,18 +77,22 @@ export function Grid<Row>(props: GridProps<Row>) {
         onKeyDown={onKey}
         onClick={onClick}
       >
-        <Head {...props} />
+        <Head {...props} columns={lines?.flat() ?? props.columns} />
         <tbody>
-          <Space rows={first} />
+          <Space px={first * rowPx} />
           {shown.map((row, index) => (
-            <BodyRow key={keyOf(row)} grid={props} row={row} index={first + index} />
+            <BodyRow key={keyOf(row)} grid={props} lines={lines} row={row} index={first + index} />
           ))}
-          <Space rows={rows.length - end} />
+          <Space px={(rows.length - end) * rowPx} />
         </tbody>
       </table>
       {rows.length === 0 && <div class="empty">{props.empty}</div>}
     </div>
   )
+}
+
+function linesOf<Row>(columns: readonly Column<Row>[]): Column<Row>[][] {
+  return [1, 2, 3].map((line) => columns.filter((column) => column.line === line)).filter((some) => some.length > 0)
 }
 
 function Head<Row>({ columns, sort, onSort }: GridProps<Row>) {
@@ -89,7 +101,8 @@ function Head<Row>({ columns, sort, onSort }: GridProps<Row>) {
     return sort.isUp ? 'ascending' : 'descending'
   }
   return (
-    <thead>
+    // Above rows of several lines, only what sorts them is of use to who can see it.
+    <thead class={isNarrow.value && onSort === undefined ? 'hidden' : undefined}>
       <tr aria-rowindex={1}>
         {columns.map(({ key, title, isSortable }) => (
           <th key={key} scope="col" class={`col-${key}`} aria-sort={order(key)}>
@@ -108,7 +121,14 @@ function Head<Row>({ columns, sort, onSort }: GridProps<Row>) {
   )
 }
 
-function BodyRow<Row>({ grid, row, index }: { grid: GridProps<Row>; row: Row; index: number }) {
+interface BodyRowProps<Row> {
+  readonly grid: GridProps<Row>
+  readonly lines: readonly Column<Row>[][] | undefined
+  readonly row: Row
+  readonly index: number
+}
+
+function BodyRow<Row>({ grid, lines, row, index }: BodyRowProps<Row>) {
   const key = grid.keyOf(row)
   return (
     <tr
@@ -118,20 +138,41 @@ function BodyRow<Row>({ grid, row, index }: { grid: GridProps<Row>; row: Row; in
       aria-rowindex={index + 2}
       aria-selected={key === grid.active}
     >
-      {grid.columns.map((column) => (
-        <td key={column.key} class={`col-${column.key}`}>
-          {column.cell(row)}
+      {lines === undefined ? (
+        grid.columns.map((column) => (
+          <td key={column.key} class={`col-${column.key}`}>
+            {column.cell(row)}
+          </td>
+        ))
+      ) : (
+        <td colSpan={lines.flat().length}>
+          {lines.map((columns, line) => (
+            <Line key={line} columns={columns} row={row} />
+          ))}
         </td>
-      ))}
+      )}
     </tr>
   )
 }
 
+function Line<Row>({ columns, row }: { columns: readonly Column<Row>[]; row: Row }) {
+  return (
+    <div class="line">
+      {columns.map(({ key, caption, cell }) => (
+        <span key={key} class={`col-${key}`}>
+          {caption !== undefined && <span class="muted">{caption} </span>}
+          {cell(row)}
+        </span>
+      ))}
+    </div>
+  )
+}
+
 /** In place of rows that are out of view. */
-function Space({ rows }: { rows: number }) {
-  if (rows <= 0) return null
+function Space({ px }: { px: number }) {
+  if (px <= 0) return null
   // biome-ignore lint/a11y/noAriaHiddenOnFocusable: nothing in it can have the focus
-  return <tr aria-hidden="true" class="space" style={{ height: `${rows * ROW_PX}px` }} />
+  return <tr aria-hidden="true" class="space" style={{ height: `${px}px` }} />
 }
 
 function rowId(grid: string, index: number): string {
@@ -139,13 +180,13 @@ function rowId(grid: string, index: number): string {
 }
 
 /** The visible part of the rows, in px. Changes in steps of a row. */
-function useView(scroller: { current: HTMLDivElement | null }): { top: number; height: number } {
+function useView(scroller: { current: HTMLDivElement | null }, rowPx: number): { top: number; height: number } {
   const [view, setView] = useState({ top: 0, height: 800 })
   useLayoutEffect(() => {
     const node = scroller.current
     if (node === null) return
     const measure = (): void => {
-      const top = Math.floor(node.scrollTop / ROW_PX) * ROW_PX
+      const top = Math.floor(node.scrollTop / rowPx) * rowPx
       const height = node.clientHeight
       setView((before) => (before.top === top && before.height === height ? before : { top, height }))
     }
@@ -156,7 +197,7 @@ function useView(scroller: { current: HTMLDivElement | null }): { top: number; h
       observer.disconnect()
       node.removeEventListener('scroll', measure)
     }
-  }, [])
+  }, [rowPx])
   return view
 }
 
@@ -164,6 +205,7 @@ function useView(scroller: { current: HTMLDivElement | null }): { top: number; h
 function useKeys<Row>(
   { rows, keyOf, onActive, onOpen, active }: GridProps<Row>,
   activeIndex: number,
+  rowPx: number,
   scroller: { current: HTMLDivElement | null },
   table: { current: HTMLTableElement | null },
 ): (event: KeyboardEvent) => void {
@@ -171,11 +213,11 @@ function useKeys<Row>(
     const row = rows[Math.min(rows.length - 1, Math.max(0, index))]
     if (row === undefined || scroller.current === null) return
     onActive(keyOf(row))
-    showRow(scroller.current, rows.indexOf(row))
+    showRow(scroller.current, rows.indexOf(row), rowPx)
   }
   const onKey = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return
-    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / ROW_PX) - 2)
+    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / rowPx) - 2)
     const last = rows.length - 1
     const target = { ArrowDown: activeIndex + 1, ArrowUp: activeIndex - 1, Home: 0, End: last }[event.key]
     const paged = { PageDown: activeIndex + page, PageUp: activeIndex - page }[event.key]
@@ -202,9 +244,9 @@ function useKeys<Row>(
   return onKey
 }
 
-function showRow(scroller: HTMLElement, index: number): void {
-  const top = index * ROW_PX
-  const room = scroller.clientHeight - HEAD_PX - ROW_PX
+function showRow(scroller: HTMLElement, index: number, rowPx: number): void {
+  const top = index * rowPx
+  const room = scroller.clientHeight - HEAD_PX - rowPx
   if (scroller.scrollTop > top) scroller.scrollTop = top
   else if (scroller.scrollTop < top - room) scroller.scrollTop = top - room
 }

@@ -51,6 +51,7 @@ export class FakeDashboard implements AsyncDisposable {
   isDown = false
   /** Redis cannot be read, and could not be read before either. */
   isUnread = false
+  doubts: Totals['doubts'] = []
   /** Paths that were requested, with their origin. */
   readonly requested: string[] = []
   readonly #server: Server
@@ -197,7 +198,7 @@ export class FakeDashboard implements AsyncDisposable {
       losses: clients.reduce((sum, { lossesLastHour = 0 }) => sum + lossesLastHour, 0),
       silentClients: clients.filter(({ lossesLastHour }) => lossesLastHour === undefined).length,
       isTruncated: false,
-      doubts: [],
+      doubts: this.doubts,
     }
   }
 }
