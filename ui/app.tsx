@@ -9,11 +9,12 @@ import { Audit } from './audit.js'
 import { Clients } from './clients.js'
 import { stayConnected } from './connection.js'
 import { Figures } from './figures.js'
+import { plural } from './format.js'
 import { GraphView } from './graph-view.js'
 import { Header } from './header.js'
 import { listenToKeys } from './keyboard.js'
 import { Locks } from './locks.js'
-import { Banner, Doubts, TokenForm } from './notices.js'
+import { Announcement, Banner, Doubts, TokenForm } from './notices.js'
 import { tab, totals } from './state.js'
 
 const VIEWS = { locks: Locks, clients: Clients, graph: GraphView, audit: Audit }
@@ -23,6 +24,7 @@ function App() {
   if (isLockedOut.value) return <TokenForm />
   return (
     <>
+      <Announcement />
       <Header />
       <Banner />
       <Doubts />
@@ -38,7 +40,7 @@ function App() {
 
 effect(() => {
   const deadlocks = totals.value?.deadlocks ?? 0
-  const alarm = deadlocks === 0 ? '' : `⚠ ${deadlocks} deadlock${deadlocks === 1 ? '' : 's'} · `
+  const alarm = deadlocks === 0 ? '' : `⚠ ${plural(deadlocks, 'deadlock')} · `
   document.title = `${alarm}Holdfast`
 })
 followAddress()

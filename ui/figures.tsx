@@ -12,7 +12,6 @@ const WARN_OLDEST_MS = 15 * 60_000
 export function Figures() {
   const now = totals.value
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls it with the arrow keys
     <section class="figures" aria-label="Overview" data-old={isOld.value} tabIndex={isNarrow.value ? 0 : undefined}>
       {isOld.value && shownFrom.value && <p class="as-of">At {timeOfDay(shownFrom.value)}:</p>}
       <dl>

@@ -2,15 +2,29 @@
 import { useEffect } from 'preact/hooks'
 import { getDeadlocks } from './api.js'
 import { countersOf, Lease, Waiting } from './cells.js'
+import { now, StopAt } from './clock.js'
 import { isOld, shownFrom } from './connection.js'
 import { Elapsed } from './counters.js'
+import { saveCsv } from './csv.js'
 import { Detail } from './detail.js'
 import { formatCount, shownName, timeOfDay, visible, whoIs } from './format.js'
 import { type Column, Grid } from './grid.js'
 import { usePolled } from './polled.js'
 import type { Row } from './row.js'
 import type { SortColumn, Trait } from './selection.js'
-import { activeId, deadlockedIds, openId, rows, search, shownRows, sort, totals, trait } from './state.js'
+import {
+  activeId,
+  deadlockedIds,
+  openId,
+  pause,
+  paused,
+  search,
+  shownRows,
+  sort,
+  tableRows,
+  totals,
+  trait,
+} from './state.js'
 import { Status } from './status.js'
 
 const POLL_MS = 2_000
@@ -56,20 +70,22 @@ export function Locks() {
     <div class="locks-view" data-open={openId.value !== undefined}>
       <section class="list" aria-label="Locks" data-old={isOld.value}>
         <Choice />
-        <Grid
-          id="locks"
-          label="Locks"
-          columns={COLUMNS}
-          rows={shownRows.value}
-          keyOf={({ lock }) => lock.id}
-          toneOf={toneOf}
-          sort={sort.value}
-          onSort={(by) => sortBy(by as SortColumn)}
-          active={activeId.value}
-          onActive={(id) => (activeId.value = id)}
-          onOpen={open}
-          empty={<Empty />}
-        />
+        <StopAt.Provider value={paused.value?.at ?? Number.POSITIVE_INFINITY}>
+          <Grid
+            id="locks"
+            label="Locks"
+            columns={COLUMNS}
+            rows={shownRows.value}
+            keyOf={({ lock }) => lock.id}
+            toneOf={toneOf}
+            sort={sort.value}
+            onSort={(by) => sortBy(by as SortColumn)}
+            active={activeId.value}
+            onActive={(id) => (activeId.value = id)}
+            onOpen={open}
+            empty={<Empty />}
+          />
+        </StopAt.Provider>
       </section>
       {openId.value !== undefined && <Detail id={openId.value} key={openId.value} />}
     </div>
@@ -114,18 +130,49 @@ function Choice() {
         ))}
       </fieldset>
       <output>
-        {totals.value && `${formatCount(shownRows.value.length)} of ${formatCount(rows.value.size)}`}
+        {totals.value && `${formatCount(shownRows.value.length)} of ${formatCount(tableRows.value.size)}`}
         {totals.value?.isTruncated && ' (there are more locks than the dashboard samples)'}
+        {paused.value && ` · paused at ${timeOfDay(paused.value.since)}`}
       </output>
+      <Tools />
     </div>
   )
 }
 
+function Tools() {
+  const { value: isPaused } = paused
+  return (
+    <div class="tools">
+      {isPaused && (
+        <button type="button" class="button" onClick={pause}>
+          Refresh
+        </button>
+      )}
+      <button type="button" class="button" onClick={isPaused ? resume : pause}>
+        {isPaused ? 'Resume' : 'Pause'}
+      </button>
+      <button
+        type="button"
+        class="button"
+        title="Save the rows for a spreadsheet"
+        disabled={shownRows.value.length === 0}
+        onClick={() => saveCsv(shownRows.value, isPaused?.at ?? now())}
+      >
+        CSV
+      </button>
+    </div>
+  )
+}
+
+function resume(): void {
+  paused.value = undefined
+}
+
 function Empty() {
   if (totals.value === undefined) return <p>{isOld.value ? 'What is held is not known.' : 'Reading the locks …'}</p>
-  if (rows.value.size === 0 && shownFrom.value)
+  if (tableRows.value.size === 0 && shownFrom.value)
     return <p>No lock was held at {timeOfDay(shownFrom.value)}. What is held now is not known.</p>
-  if (rows.value.size === 0)
+  if (tableRows.value.size === 0)
     return (
       <>
         <p>{totals.value.doubts.length > 0 ? 'No held lock can be seen.' : 'No lock is held.'}</p>
@@ -136,7 +183,7 @@ function Empty() {
     <>
       <p>No lock matches.</p>
       <button type="button" class="button" onClick={showAll}>
-        Show all {formatCount(rows.value.size)}
+        Show all {formatCount(tableRows.value.size)}
       </button>
     </>
   )

@@ -1,9 +1,10 @@
 /** Notices about the connection, and the form for a missing token. */
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
+import type { Totals } from '../src/dashboard/api.js'
 import { doubtText } from '../src/fleet/doubts.js'
 import { enterToken } from './api.js'
 import { connection, retryNow } from './connection.js'
-import { shownName, timeOfDay, visible } from './format.js'
+import { plural, shownName, timeOfDay, visible } from './format.js'
 import { outage, type ShownOutage, totals } from './state.js'
 
 const MAX_REASON = 300
@@ -56,8 +57,28 @@ export function Doubts() {
   return (
     <div class="banner doubts" role="status">
       <strong>Not all is known.</strong>
-      <span>{doubts.map((doubt) => doubtText(doubt, shownName)).join('; ')}.</span>
+      <span>{doubts.map(sentenceOf).join(' ')}</span>
     </div>
+  )
+}
+
+function sentenceOf(doubt: Totals['doubts'][number]): string {
+  const text = doubtText(doubt, shownName)
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('…') ? '' : '.'}`
+}
+
+/** Tells who does not see the figures of a new deadlock. */
+export function Announcement() {
+  const count = totals.value?.deadlocks ?? 0
+  const before = useRef(0)
+  const text = useRef('')
+  if (count > before.current) text.current = `New deadlock: ${plural(count, 'deadlock')} in all.`
+  if (count === 0) text.current = ''
+  before.current = count
+  return (
+    <p class="hidden" role="status" aria-live="assertive">
+      {text.current}
+    </p>
   )
 }
 

@@ -41,11 +41,17 @@ export function waitingOf({ waiters, otherListeners }: Row['lock']): number {
 const VALUES: Record<SortColumn, (row: Row) => number | string> = {
   name: ({ lock }) => lock.name,
   kind: ({ lock }) => lock.holders[0]?.mode ?? lock.kind,
-  held: ({ heldSince }) => -heldSince,
+  held: (row) => -startOf(row),
   holder: ({ lock }) => lock.holders[0]?.client?.name ?? `~${lock.holders[0]?.holder ?? ''}`,
   lease: ({ leaseEndsAt }) => leaseEndsAt ?? Number.POSITIVE_INFINITY,
   waiting: ({ lock }) => waitingOf(lock),
   label: ({ lock }) => lock.holders[0]?.label ?? '',
+}
+
+/** What samples have merely seen began with all else that is new in the same one; a tenth of a second is what is shown. */
+function startOf({ lock, heldSince }: Row): number {
+  const stepMs = lock.holders[0]?.heldMs === undefined ? 1_000 : 100
+  return Math.floor(heldSince / stepMs) * stepMs
 }
 
 /** Rows that are equal in it are in the order of their names, so that none jumps about. */

@@ -1,7 +1,7 @@
 /** The state of the page: the rows of the stream, and the choices of its user. */
 import { batch, computed, signal } from '@preact/signals'
 import type { History, Snapshot, StreamMessage, Totals } from '../src/dashboard/api.js'
-import { keepRunning } from './clock.js'
+import { keepRunning, now } from './clock.js'
 import { type Row, rowOf } from './row.js'
 import { compareBy, isMatch, type Sort, type Trait } from './selection.js'
 
@@ -41,8 +41,24 @@ let readAt: Date | undefined
 
 type Samples = Record<'at' | 'waiters' | 'newHolds', number[]>
 
+/** The rows of the table of locks while it is paused: all else goes on. */
+export const paused = signal<PausedTable | undefined>(undefined)
+
+interface PausedTable {
+  readonly rows: ReadonlyMap<string, Row>
+  readonly since: Date
+  /** When its numbers stop, a `performance.now()`. */
+  readonly at: number
+}
+
+export function pause(): void {
+  paused.value = { rows: rows.value, since: new Date(), at: now() }
+}
+
+export const tableRows = computed(() => paused.value?.rows ?? rows.value)
+
 export const shownRows = computed(() => {
-  const wanted = [...rows.value.values()].filter(isMatch(search.value, trait.value))
+  const wanted = [...tableRows.value.values()].filter(isMatch(search.value, trait.value))
   return wanted.sort(compareBy(sort.value))
 })
 
