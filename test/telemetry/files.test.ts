@@ -106,6 +106,10 @@ describe('a query', () => {
     for (const metric of Object.values(METRICS)) {
       assert.ok(queries.join('\n').includes(prometheusName(metric)), `no panel shows ${metric.name}`)
     }
+    assert.ok(
+      queries.some((query: string) => query.includes('holdfast_fleet_deadlocks')),
+      'no panel shows deadlocks',
+    )
   })
 
   it('a query of prometheus/alerts.yaml uses series that are exported', () => {
