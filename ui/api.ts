@@ -13,8 +13,10 @@ import type {
 import { visible } from './format.js'
 
 const STORED = 'holdfast-token'
-/** The server sends a line every second. */
+/** The server sends a line every second, or every other second while Redis does not reply. */
 const SILENCE_MS = 6_000
+/** Longer than the server waits for Redis before it gives up. */
+const REPLY_MS = 20_000
 
 export class ApiError extends Error {
   constructor(
@@ -75,16 +77,17 @@ export async function postUnlock(request: UnlockRequest): Promise<UnlockReply> {
 /** Reads the stream to its end, or until `leave` is aborted, as this does if it is silent. Rejects then. */
 export async function readStream(leave: AbortController, onMessage: (message: StreamMessage) => void): Promise<void> {
   let timer = 0
-  const expectMore = (): void => {
+  const expectMore = (withinMs: number): void => {
     clearTimeout(timer)
-    timer = setTimeout(() => leave.abort(new Error('The server has stopped sending.')), SILENCE_MS)
+    timer = setTimeout(() => leave.abort(new Error('The server has stopped sending.')), withinMs)
   }
   try {
-    expectMore()
+    expectMore(REPLY_MS)
     const { body } = await send('stream', { signal: leave.signal })
+    expectMore(SILENCE_MS)
     if (body === null) throw new Error('The server sent nothing.')
     for await (const line of linesOf(body.getReader())) {
-      expectMore()
+      expectMore(SILENCE_MS)
       const message = JSON.parse(line) as StreamMessage
       await nextTask() // so that frames can be drawn before it is shown, which takes as long again
       onMessage(message)

@@ -44,6 +44,8 @@ export interface Difference {
 
 const PERIOD_MS = 1_000
 const IDLE_MS = 60_000
+/** The longest silence: a page takes a longer one for the end of the server. */
+const BEAT_MS = 2_000
 const MAX_LOCKS = 2_000
 /** Maximum number of locks that a sample inspects one by one. */
 const MAX_INSPECTED = 50
@@ -76,6 +78,7 @@ export class Sampler {
   /** Resolves with the first sample after a start. */
   #first: Promise<void> | undefined
   #cancel: (() => void) | undefined
+  #cancelBeat: (() => void) | undefined
   #usedAt = 0
   #nextScanAt = 0
   #isTruncated = false
@@ -160,6 +163,7 @@ export class Sampler {
   /** @returns ends it */
   listen(listener: (difference: Difference) => void): () => void {
     this.#listeners.add(listener)
+    this.#beat()
     return () => {
       if (this.#listeners.delete(listener)) this.#usedAt = this.#clock.now()
     }
@@ -183,6 +187,7 @@ export class Sampler {
   #stop(): void {
     this.#cancel?.()
     this.#cancel = undefined
+    this.#cancelBeat?.()
     this.#first = undefined
     this.#nextScanAt = 0
     this.#nextLossesAt = 0
@@ -196,15 +201,33 @@ export class Sampler {
   async #sample(): Promise<void> {
     const startedAt = this.#clock.now()
     let difference: Difference
+    let tookMs = 0
     try {
       difference = await this.#read()
       this.#failure = undefined
+      tookMs = this.#clock.now() - startedAt
     } catch (error) {
       this.#failure = { since: this.#failure?.since ?? startedAt, error: messageOf(withoutSecrets(error)) }
-      difference = { changed: [], removed: [], totals: this.#totals, ...defined({ outage: this.outage }) }
+      difference = this.#nothing()
     }
+    this.#tell(difference)
+    this.#schedule(tookMs)
+  }
+
+  #tell(difference: Difference): void {
     for (const listener of [...this.#listeners]) listener(difference)
-    this.#schedule(this.#clock.now() - startedAt)
+    this.#beat()
+  }
+
+  /** While Redis does not reply, or a sample takes long for another reason. */
+  #beat(): void {
+    this.#cancelBeat?.()
+    const isHeard = this.#listeners.size > 0 && !this.#isClosed
+    if (isHeard) this.#cancelBeat = this.#clock.after(BEAT_MS, () => this.#tell(this.#nothing()), false)
+  }
+
+  #nothing(): Difference {
+    return { changed: [], removed: [], totals: { ...this.#totals, newHolds: 0 }, ...defined({ outage: this.outage }) }
   }
 
   /** @param tookMs  what the last sample took: sampling takes half of the time at most */

@@ -109,6 +109,23 @@ describe('a stream', () => {
     assert.equal((await lines.next<Changes>())?.outage, undefined)
   })
 
+  it('a stream is not silent while Redis does not reply, and says so once that has failed', async () => {
+    fleet.present = [heldLock('lock:a')]
+    const lines = await open()
+    await lines.next()
+    let fail = (_: Error): void => {}
+    fleet.beforeRead = () => new Promise((_, reject) => (fail = reject))
+    await clock.advance(3_000)
+    const beat = await lines.next<Changes>()
+    assert.deepEqual([beat?.changed, beat?.removed, beat?.totals.held, beat?.outage], [[], [], 1, undefined])
+    await clock.advance(2_000)
+    await lines.next()
+    fail(new Error('no reply'))
+    assert.equal((await lines.next<Changes>())?.outage?.readAgoMs, 5_000)
+    await clock.advance(3_000)
+    assert.equal((await lines.next<Changes>())?.outage?.readAgoMs, 7_000)
+  })
+
   it('a stream that nobody reads is closed, and costs no more memory', async () => {
     const lines = await open()
     await clock.advance(120_000)
