@@ -55,8 +55,8 @@ export function enterToken(typed: string): void {
 
 /** Takes the token out of the address: it belongs neither into bookmarks nor on a shared screen, nor into a link. */
 export function takeToken(): boolean {
-  const given = new URLSearchParams(location.hash.slice(1)).get('token')
-  if (given === null) return false
+  const given = location.hash.startsWith('#token=') && new URLSearchParams(location.hash.slice(1)).get('token')
+  if (!given) return false
   history.replaceState(null, '', location.pathname + location.search)
   enterToken(given)
   return true

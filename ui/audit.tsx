@@ -49,7 +49,7 @@ export function Audit() {
         keyOf={({ at, lock, holder }) => `${at} ${holder} ${lock}`}
         active={activeEntry.value}
         onActive={(key) => (activeEntry.value = key)}
-        empty={value ? <p>No lock has been broken.</p> : <p>Reading the audit …</p>}
+        empty={value ? <p>No lock has been broken.</p> : !error && <p>Reading the audit …</p>}
       />
     </section>
   )

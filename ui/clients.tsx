@@ -58,7 +58,7 @@ export function Clients() {
         active={activeClient.value}
         onActive={(id) => (activeClient.value = id)}
         onOpen={open}
-        empty={value ? <p>No client describes itself.</p> : <p>Asking the clients …</p>}
+        empty={value ? <p>No client describes itself.</p> : !error && <p>Asking the clients …</p>}
       />
     </section>
   )

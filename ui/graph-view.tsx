@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { DeadlockRow } from '../src/dashboard/api.js'
 import { explain, getDeadlocks } from './api.js'
+import { isOld } from './connection.js'
 import { Remaining } from './counters.js'
 import { plural, shownName, visible, whoIs } from './format.js'
 import type { Layout } from './graph.js'
@@ -24,7 +25,7 @@ export function GraphView() {
       {error !== undefined && <p class="note">The graph could not be loaded: {visible(error, MAX_ERROR)}</p>}
       {graph.nodes.size === 0 ? (
         <div class="empty">
-          <p>Nobody is waiting.</p>
+          <p>{isOld.value ? 'Who is waiting is not known.' : 'Nobody is waiting.'}</p>
           <p class="muted">The graph shows who is waiting for whom, as soon as somebody does.</p>
         </div>
       ) : (

@@ -80,11 +80,14 @@ export function receive(message: StreamMessage): void {
   if (message.type === 'changes' && message.sequence !== sequence + 1) throw new Error('A message was lost.')
   sequence = message.sequence
   const { outage: down } = message
-  const readAgoMs = down?.readAgoMs ?? 0
-  readAt = ago(readAgoMs)
-  keepRunning(at - readAgoMs)
+  const isFirst = message.type === 'snapshot'
+  // Once in an outage: each message says the same of it, a few milliseconds apart.
+  if (isFirst || down === undefined || outage.value === undefined) {
+    const readAgoMs = down?.readAgoMs ?? 0
+    readAt = ago(readAgoMs)
+    keepRunning(at - readAgoMs)
+  }
   batch(() => {
-    const isFirst = message.type === 'snapshot'
     if (isFirst) {
       source.value = { title: message.title, readOnly: message.readOnly }
       samples.value = samplesOf(message.history, at)

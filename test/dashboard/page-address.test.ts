@@ -88,6 +88,7 @@ describe('the address of the page', () => {
       await showsText(tab, '#locks .col-name', 'lock:nightly')
       await tab.evaluate(`location.hash = ${JSON.stringify(hash)}`)
       await showsAddress(tab, dashboard, '')
+      await tab.reload()
       await showsText(tab, '#locks .col-name', 'lock:nightly')
       await tab.close()
     }

@@ -69,6 +69,12 @@ describe('an outage of Redis', () => {
     await showsText(page, '.empty', 'What is held is not known.')
     assert.deepEqual(new Set(await texts(page, '.figures dd')), new Set(['–']))
     assert.deepEqual(await texts(page, '.choice output'), [''])
+    await page.click('#tab-clients')
+    await showsText(page, '.note', 'Not up to date: Redis cannot be read.')
+    assert.deepEqual(await texts(page, '.empty'), [''])
+    await page.click('#tab-graph')
+    await showsText(page, '.empty', 'Who is waiting is not known.')
+    await page.click('#tab-locks')
     dashboard.isUnread = false
     await showsText(page, '#locks .col-name', 'lock:nightly')
     assert.deepEqual(await texts(page, '.banner'), [])
