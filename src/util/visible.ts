@@ -1,18 +1,26 @@
-/** Characters that a terminal executes (ESC, C1, DEL, carriage return), or that change the text direction. */
-const CONTROL_CHARACTERS = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/gu
+/**
+ * Characters that a terminal executes (ESC, C1, DEL, carriage return), that change the text direction, or that nobody sees. Emoji
+ * need the joiner U+200D.
+ */
+const CONTROL_CHARACTERS = /(?![\t\n\u200d])[\p{Cc}\p{Cf}]/gu
 
 /**
  * Makes untrusted text safe to print: the holder of a lock, its name, a server's reply. Control characters become escapes
  * such as `\u001b`, so JSON stays JSON with the same meaning.
  */
 export function visible(text: string): string {
-  return text.replace(CONTROL_CHARACTERS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return text.replace(CONTROL_CHARACTERS, escaped)
 }
 
 /** Names and labels as one line, without anything that a terminal would execute or that looks like another line. */
 export function word(text: string): string {
-  return visible(text).replace(
-    /[\t\n\u2028\u2029]/g,
-    (space) => `\\u${space.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return visible(text).replace(/[\t\n\u2028\u2029]/g, escaped)
+}
+
+/** As in JSON: each of its units. */
+function escaped(character: string): string {
+  return character
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('')
 }

@@ -86,13 +86,14 @@ describe('the output of run and doctor', () => {
     assert.ok(JSON.stringify(checks).includes(prefix), 'the same text once parsed')
   })
 
-  it('the output escapes every control character and text direction, but no line feed or tab', () => {
+  it('the output escapes what a terminal executes and what nobody sees, but no line feed, tab or emoji', () => {
     for (let code = 0; code <= 0xffff; code++) {
       const character = String.fromCharCode(code)
-      const isControl = CONTROL.test(character)
+      const isControl = CONTROL.test(character) || (/\p{Cf}/u.test(character) && character !== '\u200d')
       assert.equal(visible(character), isControl ? `\\u${code.toString(16).padStart(4, '0')}` : character)
     }
-    assert.equal(visible('a\tb\nc é 🔒'), 'a\tb\nc é 🔒')
+    assert.equal(visible('a\tb\nc é 🔒 👩‍💻'), 'a\tb\nc é 🔒 👩‍💻')
+    assert.equal(visible('lock:a\u200b\u{e0041}'), 'lock:a\\u200b\\udb40\\udc41')
   })
 })
 
