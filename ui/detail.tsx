@@ -26,7 +26,8 @@ export function Detail({ id }: { id: string }) {
   const [breaking, setBreaking] = useState<HolderRow>()
   const known = rows.value.get(id)
   const row = polled.value ? rowOf(polled.value.lock, polled.at, known) : known
-  const onBreak = source.value?.readOnly === false ? setBreaking : undefined
+  const mayBreak = source.value?.readOnly === false && polled.value?.mayBreak === true
+  const onBreak = mayBreak ? setBreaking : undefined
   const isGone = polled.error instanceof ApiError && polled.error.status === 404
   return (
     <aside class="detail" aria-labelledby="detail-title">

@@ -67,6 +67,8 @@ export interface LockDetail {
   readonly lock: LockRow
   /** The last 15 minutes, oldest first, as far as the dashboard has sampled them; at most 100. */
   readonly timeline: readonly Segment[]
+  /** False: the Redis user of the server may not break it. */
+  readonly mayBreak: boolean
 }
 
 export type LockSort = 'name' | 'held' | 'lease' | 'waiting'

@@ -3,11 +3,12 @@ import { messageOf } from '../errors.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
 import { type Doubt, mergeDoubts } from '../fleet/doubts.js'
 import { type ClientState, countWaiters, type LockInfo, type LockList } from '../fleet/lock-info.js'
+import { isBreakable } from '../fleet/lock-keys.js'
 import type { AuditEntry, ForceOutcome } from '../locks/breaking/audit.js'
 import type { Clock } from '../util/clock.js'
 import { defined } from '../util/defined.js'
 import { withoutSecrets } from '../util/secrets.js'
-import type { History, LockRow, Outage, Segment, Totals } from './api.js'
+import type { History, LockDetail, LockRow, Outage, Totals } from './api.js'
 import { idOf, isUnchanged, type Reading, rowOf } from './rows.js'
 import { Timeline } from './timeline.js'
 import { type Sampled, TotalsHistory, totalsOf } from './totals.js'
@@ -16,6 +17,7 @@ import { type Sampled, TotalsHistory, totalsOf } from './totals.js'
 export interface FleetSource {
   locks(options?: { contended?: boolean; limit?: number }): LockList
   inspect(name: string): Promise<LockInfo>
+  mayForceUnlock(name: string): Promise<boolean | undefined>
   clients(): Promise<readonly ClientState[]>
   audit(): Promise<readonly AuditEntry[]>
   forceUnlock(
@@ -152,12 +154,16 @@ export class Sampler {
   }
 
   /** Reads one lock, sampled or not. */
-  async detail(name: string): Promise<{ lock: LockRow; timeline: Segment[] }> {
-    const info = await this.#fleet.inspect(name)
+  async detail(name: string): Promise<LockDetail> {
+    const [info, may] = await Promise.all([this.#fleet.inspect(name), this.#fleet.mayForceUnlock(name)])
     const now = this.#clock.now()
     const tracked = this.#tracked.get(idOf(name))
     const seenMs = (holder: string): number => now - (tracked?.seenAt.get(holder) ?? now)
-    return { lock: rowOf(info, 0, seenMs), timeline: tracked?.timeline.read(now) ?? [] }
+    return {
+      lock: rowOf(info, 0, seenMs),
+      timeline: tracked?.timeline.read(now) ?? [],
+      mayBreak: may !== false && isBreakable(info.kind),
+    }
   }
 
   /** @returns ends it */

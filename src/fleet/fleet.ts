@@ -166,6 +166,12 @@ export class Fleet {
     return await (await this.#load(name)).forceUnlock({ name, key }, options)
   }
 
+  /** @internal Whether the Redis user of this client may break this lock; undefined: Redis before 7 does not say. */
+  async mayForceUnlock(name: string): Promise<boolean | undefined> {
+    const key = this.#keyOf(name)
+    return await (await this.#load(name)).mayForceUnlock(key)
+  }
+
   /**
    * Who broke which lock and why: the newest 1,000 calls of `forceUnlock({ holder })` of any client, the latest first.
    * @throws {OutcomeUnknownError} Redis did not reply

@@ -3,7 +3,7 @@ import { type AuditEntry, readAudit } from '../locks/breaking/audit.js'
 import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/breaking/interrupt.js'
 import { asLockError } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { AUDIT_KEY } from '../wire/keys.js'
+import { AUDIT_KEY, forcedKey } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { type Doubt, mergeDoubts } from './doubts.js'
@@ -14,6 +14,8 @@ import { readLockKeys } from './lock-keys.js'
 import { lockOf } from './lock-of.js'
 
 export type { ListRequest } from './list-locks.js'
+
+const MAY_SET = "return redis.acl_check_cmd('set', ARGV[1], 'x') and 1 or 0"
 
 /** Inspects and lists the locks of all clients. The options of its methods are checked by `Fleet`. */
 export class Inspector {
@@ -61,6 +63,13 @@ export class Inspector {
   async forceUnlock(lock: Named, options: ForceUnlockOptions): Promise<ForceUnlockResult> {
     const keys = await this.#orLockError(lock, () => readLockKeys(this.#context.scripts, lock.key))
     return await lockOf(this.#context, lock.name, keys, options.holder).forceUnlock(options)
+  }
+
+  async mayForceUnlock(key: string): Promise<boolean | undefined> {
+    // No key is declared, because a user who lacks the right to it could not ask.
+    const check = ['EVAL', MAY_SET, '0', forcedKey(key, 'x')]
+    const allowed = await this.#context.scripts.command(check, key).catch(() => undefined)
+    return allowed === undefined ? undefined : Number(allowed) === 1
   }
 
   async audit(): Promise<AuditEntry[]> {

@@ -21,6 +21,11 @@ export const KIND = {
   unknown: 'unknown',
 } as const
 
+/** Whether one holder can be interrupted: not of a semaphore, nor of a lock on values. */
+export function isBreakable(kind: string): boolean {
+  return kind !== KIND.values && kind !== KIND.semaphore && kind !== KIND.permits && kind !== KIND.latch
+}
+
 export interface KeyHolder extends Holder {
   readonly mode?: 'read' | 'write'
   /** Of a permit, ms. */

@@ -13,10 +13,10 @@ import { type LongState, longState, ownState } from './own-state.js'
 import { MAX_REPLY_BYTES, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
 import { deleteRecord, fetchRecord, writeRecord } from './record.js'
 
-/** Holds and waits that have lasted this long are in the record, ms; the first of them starts it. */
-const LONG_MS = 1_000
-/** How often the record is compared with what is held, ms. */
-const COMPARE_MS = 10_000
+/** How long something has been held when a client first describes itself, ms. */
+const FIRST_MS = 1_000
+/** Later holds and waits that have lasted this long are in the record, ms: its client can be asked about the others. */
+const LONG_MS = 10_000
 /** How many holds, and waits, are in the record. */
 const RECORD_LIMIT = 50
 /** How often the record is written even if nothing changes, ms: a third of its TTL. */
@@ -70,7 +70,7 @@ export class Presence {
 
   /** When the first channel has been subscribed to: from then on there is a connection for messages. Idempotent. */
   start(): void {
-    if (!this.#info) this.describe(LONG_MS)
+    if (!this.#info) this.describe(FIRST_MS)
   }
 
   /** Describes this client now, with what it has held for some time, ms. */
@@ -111,14 +111,14 @@ export class Presence {
   /** Something is held. @returns when to look again, ms */
   tick(): number {
     if (this.#isOver) return Number.POSITIVE_INFINITY
-    const long = this.#longState()
     if (!this.#info) {
-      if (!long.hasHolds) return LONG_MS
+      if (!this.#longState(FIRST_MS).hasHolds) return FIRST_MS
       this.start()
-    } else if (long.fingerprint !== this.#recorded || this.#isDue) {
-      this.#write(long)
+      return LONG_MS
     }
-    return COMPARE_MS
+    const long = this.#longState()
+    if (long.fingerprint !== this.#recorded || this.#isDue) this.#write(long)
+    return LONG_MS
   }
 
   get #isDue(): boolean {

@@ -105,6 +105,12 @@ describe('holdfast doctor --acl --role', () => {
       redis.disconnect()
     }
     assert.equal(await hold.isHeld(), true)
+    const mayBreak = async (user: string, lock: string) => {
+      await using client = await connect({ url: withUser(server, user, SECRET), inspection: false })
+      return await client.fleet.mayForceUnlock(lock)
+    }
+    assert.deepEqual([await mayBreak('viewer', 'lock:a'), await mayBreak('operator', 'lock:a')], [false, true])
+    assert.equal(await mayBreak('operator', 'bank:1'), false)
   })
 
   it('viewer allows the commands of the script that reads a lock, and no other', () => {

@@ -229,7 +229,7 @@ describe('holdfast doctor', () => {
     const address = `singleServerConfig:\n  address: "${server.url}"\n`
     const ignored = await report([
       '--config',
-      file('ignored.yaml', `${address}  connectionPoolSize: 24\nthreads: 16\n`),
+      file('ignored.yaml', `${address}  connectionPoolSize: 25\nthreads: 17\n`),
     ])
     assert.deepEqual([ignored.code, ignored.check('settings').status], [0, 'note'])
     assert.match(ignored.check('settings').message, /threads .*singleServerConfig\.connectionPoolSize/)

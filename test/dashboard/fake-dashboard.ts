@@ -57,6 +57,8 @@ export class FakeDashboard implements AsyncDisposable {
   readonly #server: Server
   readonly #streams = new Set<ServerResponse>()
   readonly #beat = setInterval(() => this.push([], []), 1_000)
+  /** Whether the Redis user may break locks. */
+  mayBreak = true
   #sequence = 0
   #outage: { readonly at: number; readonly error: string } | undefined
 
@@ -143,7 +145,8 @@ export class FakeDashboard implements AsyncDisposable {
     if (pathname === '/api/clients') return { clients: fleet.clients }
     if (pathname === '/api/deadlocks') return fleet.deadlocks
     if (pathname === '/api/audit') return { entries: fleet.audit }
-    return detailOf(fleet, pathname.replace('/api/locks/', ''))
+    const detail = detailOf(fleet, pathname.replace('/api/locks/', ''))
+    return detail && { ...detail, mayBreak: this.mayBreak }
   }
 
   #open(response: ServerResponse): void {

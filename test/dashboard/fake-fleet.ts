@@ -275,5 +275,5 @@ function demoTimeline(row: LockRow): Segment[] {
 
 export function detailOf(fleet: Fleet, id: string): LockDetail | undefined {
   const row = fleet.locks.find((one) => one.id === id)
-  return row && { lock: row, timeline: fleet.timelineOf(row) }
+  return row && { lock: row, timeline: fleet.timelineOf(row), mayBreak: true }
 }

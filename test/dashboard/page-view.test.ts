@@ -221,6 +221,18 @@ describe('the page', () => {
     await showsText(page, '.badge', 'read-only')
   })
 
+  it('the page offers no way to break a lock to a Redis user who only sees locks', async () => {
+    await using dashboard = await FakeDashboard.start(demoFleet())
+    dashboard.mayBreak = false
+    const { page } = await open(dashboard.url)
+    await page.waitForSelector(`tr[data-key="${idOf('lock:stock:7')}"]`)
+    await page.click(`tr[data-key="${idOf('lock:stock:7')}"]`)
+    await showsText(page, '.timeline', /./)
+    assert.deepEqual(await texts(page, '.danger'), [])
+    dashboard.mayBreak = true
+    await page.waitForSelector('.danger')
+  })
+
   it('the page says what became of a break that was not as wished', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)

@@ -148,6 +148,17 @@ describe('the sampler', () => {
     )
   })
 
+  it('the sampler says of one lock whether it can be broken: by this Redis user, and of this kind', async () => {
+    const mayBreak = async (kind: string, may: boolean | undefined) => {
+      fleet.present = [heldLock('lock:a', { kind })]
+      fleet.mayBreak = may
+      return (await sampler.detail('lock:a')).mayBreak
+    }
+    assert.deepEqual([await mayBreak('lock', true), await mayBreak('lock', undefined)], [true, true])
+    assert.equal(await mayBreak('lock', false), false)
+    assert.equal(await mayBreak('permit expirable semaphore', true), false)
+  })
+
   it('the sampler counts the losses of clients, asks again after 10 s, and says how many were silent', async () => {
     const [client = assert.fail()] = fleet.presentClients
     const { lossesLastHour: _, ...silent } = { ...client, id: 'beef', status: 'silent' as const }

@@ -286,8 +286,8 @@ const CASES: readonly Case[] = [
     script: 'fleet/read',
     before: [...held(OURS, 2), ...queued(TICKET), ['set', fencingTokenKey(NAME), 41]],
     replies: [
-      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0],
-      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0],
+      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0],
+      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0],
     ],
     isReadOnly: true,
   },

@@ -58,6 +58,13 @@ export class FakeFleet implements FleetSource {
     yield* this.present.filter(isWanted).slice(0, limit)
   }
 
+  /** Of the Redis user. */
+  mayBreak: boolean | undefined = true
+
+  async mayForceUnlock(): Promise<boolean | undefined> {
+    return this.mayBreak
+  }
+
   async inspect(name: string): Promise<LockInfo> {
     this.reads.single++
     if (this.failure) throw this.failure

@@ -119,7 +119,7 @@ describe('the inbox and the record of a client', () => {
       await hold.unlock()
       await fixture.clock.advance(30_000)
       const again = await client.getLock('b').lock()
-      await fixture.clock.advance(1_000)
+      await fixture.clock.advance(11_000)
       assert.deepEqual(
         recorded().holds.map(({ lock }) => lock),
         ['b'],
@@ -128,6 +128,20 @@ describe('the inbox and the record of a client', () => {
       await again.unlock()
     })
   }
+
+  it('the record of a client that can be asked costs a later hold of less than 10 s nothing', async () => {
+    await present()
+    const [before, writesBefore] = [fixture.port.sent.length, writes()]
+    await fixture.clock.advance(30_000)
+    const later = await fixture.lock.lock({ label: 'later' })
+    await fixture.clock.advance(9_000)
+    await later.unlock()
+    assert.deepEqual(
+      fixture.port.sent.slice(before).map(({ name }) => name),
+      ['lock/acquire', 'lock/release-queued'],
+    )
+    assert.equal(writes(), writesBefore)
+  })
 
   it('the inbox and the record come at once if the client describes itself', async () => {
     const hold = await fixture.lock.lock({ label: 'report' })
