@@ -17,7 +17,8 @@ import { type Sampled, TotalsHistory, totalsOf } from './totals.js'
 export interface FleetSource {
   locks(options?: { contended?: boolean; limit?: number }): LockList
   inspect(name: string): Promise<LockInfo>
-  mayForceUnlock(name: string): Promise<boolean | undefined>
+  /** Missing in the types of a published client, where it is internal. */
+  mayForceUnlock?(name: string): Promise<boolean | undefined>
   clients(): Promise<readonly ClientState[]>
   audit(): Promise<readonly AuditEntry[]>
   forceUnlock(
@@ -155,7 +156,7 @@ export class Sampler {
 
   /** Reads one lock, sampled or not. */
   async detail(name: string): Promise<LockDetail> {
-    const [info, may] = await Promise.all([this.#fleet.inspect(name), this.#fleet.mayForceUnlock(name)])
+    const [info, may] = await Promise.all([this.#fleet.inspect(name), this.#fleet.mayForceUnlock?.(name)])
     const now = this.#clock.now()
     const tracked = this.#tracked.get(idOf(name))
     const seenMs = (holder: string): number => now - (tracked?.seenAt.get(holder) ?? now)

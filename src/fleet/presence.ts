@@ -42,6 +42,8 @@ export class Presence {
   readonly #options: Inspection
   readonly #forcedMarks: ForcedMarks
   #info: ClientInfo | undefined
+  /** What was held at this time on the clock stays in the record until it ends. */
+  #describedAt = Number.NEGATIVE_INFINITY
   #isOver = false
   /** The holds and waits that are in the record. */
   #recorded = ''
@@ -78,7 +80,8 @@ export class Presence {
     if (this.#isOver) return
     this.#info ??= clientInfo(this.#context.clientId, this.#options)
     this.#context.inbox.keepOpen()
-    this.#write(this.#longState(heldMs))
+    this.#describedAt = this.#context.clock.now() - heldMs
+    this.#write()
   }
 
   /** After a reconnect: Redis may have lost its data, or this may be another server. */
@@ -126,7 +129,8 @@ export class Presence {
   }
 
   #longState(heldMs = LONG_MS): LongState {
-    return longState(this.#context, this.#context.clock.now() - heldMs, RECORD_LIMIT)
+    const since = Math.max(this.#context.clock.now() - heldMs, this.#describedAt)
+    return longState(this.#context, since, RECORD_LIMIT)
   }
 
   #write(long = this.#longState()): void {

@@ -147,10 +147,12 @@ describe('the inbox and the record of a client', () => {
     const hold = await fixture.lock.lock({ label: 'report' })
     client.fleet.describe()
     await turn()
-    assert.deepEqual(
-      recorded().holds.map(({ label }) => label),
-      ['report'],
-    )
+    const labels = () => recorded().holds.map(({ label }) => label)
+    assert.deepEqual(labels(), ['report'])
+    for (const ms of [1_000, 5_000, 30_000]) {
+      await fixture.clock.advance(ms)
+      assert.deepEqual(labels(), ['report'], 'it stays until it ends')
+    }
     await hold.unlock()
   })
 
