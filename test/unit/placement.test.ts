@@ -66,6 +66,19 @@ describe('keys of different names', () => {
     assert.equal(asked, 0)
   })
 
+  it('keys of different names are not asked about again once they are known to be on several servers', async () => {
+    let asked = 0
+    serverOf = (key) => {
+      asked++
+      return key.slice(-2)
+    }
+    await commandsFor(names(8))
+    const first = asked
+    assert.ok(first > 0)
+    for (let round = 0; round < 3; round++) await commandsFor(names(8))
+    assert.equal(asked, first)
+  })
+
   it('keys of different names go apart if they are on several servers, which is said once', async () => {
     serverOf = (key) => key.slice(-2)
     for (let round = 0; round < 3; round++) assert.equal(await commandsFor(names(8)), 8)
