@@ -30,6 +30,14 @@ describe('forceUnlock()', () => {
     await next.unlock()
   })
 
+  it('forceUnlock() of a lock that somebody else has by now ends what this client still believed to hold', async () => {
+    const hold = await fixture.lock.lock()
+    fixture.redis.execute(['DEL', 'a'])
+    await fixture.other.getLock('a').lock()
+    assert.equal(await fixture.lock.forceUnlock(), true)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+  })
+
   it('forceUnlock() of the turn in which withLock() takes the lock ends the hold of its function', async () => {
     const running = fixture.lock.withLock({ atLeastMs: 1_000 }, async ({ signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve))
