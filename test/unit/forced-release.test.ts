@@ -519,6 +519,17 @@ describe('a holder without an inbox', () => {
     assert.equal(hold.lostError?.reason, 'forced')
   })
 
+  it('a holder without an inbox that is back is reached although Redis was slow to say that nobody listened', async () => {
+    const { clock } = fixture
+    isReachable = isListening = false
+    const hold = await fixture.lock.lock()
+    fixture.otherPort.once('PUBLISH', { replyMs: 1_500 })
+    const forcing = force(hold)
+    await clock.advance(300)
+    isReachable = isListening = true
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
   it('a holder without an inbox keeps its lock for all of the grace before anyway frees it', async () => {
     const { clock, redis } = fixture
     isReachable = isListening = false

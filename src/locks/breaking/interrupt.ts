@@ -146,8 +146,10 @@ class Notices {
   readonly #holder: string
   readonly #startedAt: number
   #nextAt: number
-  /** Somebody received one, or that is not known. */
-  #isHeard = false
+  /** Nobody has received one, as far as that is known. */
+  #isUnheard = true
+  /** Nobody has listened for so long that the holder is not merely reconnecting. */
+  isUnreachable = false
 
   constructor(context: LeaseContext, lock: Named, holder: string) {
     this.#context = context
@@ -157,17 +159,17 @@ class Notices {
     this.#nextAt = this.#startedAt
   }
 
-  /** Nobody has listened for so long that the holder is not merely reconnecting. */
-  get isUnreachable(): boolean {
-    return !this.#isHeard && this.#context.clock.now() - this.#startedAt >= UNREACHABLE_MS
-  }
-
   /** Sends one, if it is time. A refused one is not repeated sooner: the holder then does not react. */
   async send(): Promise<void> {
     const now = this.#context.clock.now()
     if (now < this.#nextAt || now >= this.#startedAt + REACTION_MS) return
     this.#nextAt = now + NOTICE_MS
-    if ((await this.#notify().catch(() => undefined)) !== 0) this.#isHeard = true
+    if ((await this.#notify().catch(() => undefined)) !== 0) this.#isUnheard = false
+    if (!this.#isUnheard) return
+    // From the first to the last that was sent: Redis may be slow to say of one that nobody listened.
+    const lastAt = this.#startedAt + UNREACHABLE_MS
+    if (now >= lastAt) this.isUnreachable = true
+    else this.#nextAt = Math.min(this.#nextAt, lastAt)
   }
 
   /** @returns how many received it. This client reads the mark itself. */
