@@ -4,6 +4,7 @@ import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {
   checkFunction,
   checkLabel,
+  checkLeaseTime,
   checkOneOf,
   checkOptionalDuration,
   checkSignal,
@@ -146,7 +147,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   terms(options: HoldOptions & Pick<WithLockOptions, 'atLeastMs'>): HoldTerms {
     const { maxHoldMs = this.context.maxHoldMs, warnAfterMs = this.context.warnAfterMs } = options
     return {
-      leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, MIN_LEASE_MS, this.name),
+      leaseTimeMs: checkLeaseTime(options.leaseTimeMs, this.name),
       maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
       warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
       label: checkLabel(options.label, this.name),

@@ -7,7 +7,7 @@ import type { Hold } from '../locks/hold.js'
 import { KINDS, NAMED_KIND_IDS, type NamedKindId } from '../locks/kinds/table.js'
 import { HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/options.js'
 import { shared } from '../util/shared.js'
-import { checkLabel, checkOptionalDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
+import { checkLabel, checkLeaseTime, checkOptionalDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 import { badName, lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
 
@@ -139,8 +139,8 @@ function checkOptions(options: LockedOptions, where: string, label: string): Ter
     throw new ConfigError('atLeastMs', undefined, allowed, { lockName: where })
   }
   checkLabel(own.label, where)
+  checkLeaseTime(own.leaseTimeMs, where)
   for (const [path, value, least] of [
-    ['leaseTimeMs', own.leaseTimeMs, MIN_LEASE_MS],
     ['atLeastMs', own.atLeastMs, MIN_LEASE_MS],
     ['waitTimeMs', own.waitTimeMs, 0],
     ['maxHoldMs', own.maxHoldMs, 1],

@@ -40,11 +40,14 @@ export function checkOptionalDuration(
   least: number,
   lockName?: string,
 ): number | undefined {
-  if (value === -1 && path === 'leaseTimeMs') {
-    const about = lockName === undefined ? {} : { lockName }
-    throw new ConfigError(path, value, 'a whole number of ms, or nothing: omit it for what -1 means in Redisson', about)
-  }
   return value === undefined ? undefined : checkDuration(path, value, least, lockName)
+}
+
+/** The lease of a hold; undefined: the watchdog renews it. */
+export function checkLeaseTime(value: unknown, lockName: string): number | undefined {
+  if (value !== -1) return checkOptionalDuration('leaseTimeMs', value, MIN_LEASE_MS, lockName)
+  const allowed = 'a whole number of ms, or nothing: omit it for what -1 means in Redisson'
+  throw new ConfigError('leaseTimeMs', value, allowed, { lockName })
 }
 
 /** The options that a call knows, as keys: a forgotten one is a type error. */
