@@ -13,7 +13,7 @@ export interface JavaObject {
 const MAX_INT = 2 ** 31 - 1
 
 /** A number for Java alone, which may mean "none" there. */
-export const javaInt: Check<number> = (value, path) => int(-1)(value, path)
+export const javaInt: Check<number> = int(-1)
 
 /** Without those that YAML 1.1, which Java reads, takes for another number: 010 is 8 there, and 1:30 is 90. */
 const DECIMAL = /^(0|-?[1-9]\d{0,9})$/

@@ -36,7 +36,7 @@ export async function loadConfig(source: string | URL, options: LoadOptions = {}
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new ConfigError(file ?? 'config', undefined, 'a mapping with one of the server sections of Redisson')
   }
-  const resolved = checkVariables(parsed, '', isUsed) as RedissonConfig
+  const resolved = checkVariables(parsed, '') as RedissonConfig
   const config = overridden(resolved, { nameMapper, credentialsResolver, tls })
   describe(config)
   return config
@@ -71,18 +71,18 @@ function resolveVariables(text: string, env: Readonly<Record<string, string | un
  * @returns the value of a key that has no effect, with its variables as they were
  * @throws {ConfigError} a value that is used has a variable that is not set
  */
-function checkVariables(value: unknown, path: string, isUsed: (path: string) => boolean): unknown {
+function checkVariables(value: unknown, path: string): unknown {
   if (typeof value === 'string') {
     const [, variable] = UNSET_VARIABLE.exec(value) ?? []
     if (variable === undefined) return value
     if (isUsed(path)) throw unset(variable, path)
     return value.replaceAll(UNSET, '${').replaceAll(END, '}')
   }
-  if (Array.isArray(value)) return value.map((one, index) => checkVariables(one, `${path}[${index}]`, isUsed))
+  if (Array.isArray(value)) return value.map((one, index) => checkVariables(one, `${path}[${index}]`))
   if (typeof value !== 'object' || value === null) return value
   const entries = Object.entries(value)
   return Object.fromEntries(
-    entries.map(([key, one]) => [key, checkVariables(one, path === '' ? key : `${path}.${key}`, isUsed)]),
+    entries.map(([key, one]) => [key, checkVariables(one, path === '' ? key : `${path}.${key}`)]),
   )
 }
 
