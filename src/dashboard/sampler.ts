@@ -266,7 +266,7 @@ export class Sampler {
     }
     await this.#findDeadlocks(found)
     const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds, ...this.#losses }
-    const doubts = mergeDoubts(this.#hidden, this.#doubts)
+    const { doubts } = this.#deadlocks
     this.#totals = totalsOf(this.sampled, { ...counts, isTruncated: this.#isTruncated, doubts })
     this.#readAt = this.#clock.now()
     this.#history.add(this.#readAt, this.#totals)

@@ -7,14 +7,13 @@ import { readNotice } from '../locks/breaking/mark.js'
 import type { RecordedClient } from '../locks/context.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { inspectionRefused } from '../warnings.js'
+import { FIRST_TICK_MS } from '../watchdog/watchdog.js'
 import { clientInfo, type Inspection } from './client-info.js'
 import type { ClientInfo } from './lock-info.js'
 import { type LongState, longState, ownState } from './own-state.js'
 import { MAX_REPLY_BYTES, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
 import { deleteRecord, fetchRecord, writeRecord } from './record.js'
 
-/** How long something has been held when a client first describes itself, ms. */
-const FIRST_MS = 1_000
 /** Later holds and waits that have lasted this long are in the record, ms: its client can be asked about the others. */
 const LONG_MS = 10_000
 /** How many holds, and waits, are in the record. */
@@ -72,7 +71,7 @@ export class Presence {
 
   /** When the first channel has been subscribed to: from then on there is a connection for messages. Idempotent. */
   start(): void {
-    if (!this.#info) this.describe(FIRST_MS)
+    if (!this.#info) this.describe(FIRST_TICK_MS)
   }
 
   /** Describes this client now, with what it has held for some time, ms. */
@@ -115,7 +114,7 @@ export class Presence {
   tick(): number {
     if (this.#isOver) return Number.POSITIVE_INFINITY
     if (!this.#info) {
-      if (!this.#longState(FIRST_MS).hasHolds) return FIRST_MS
+      if (!this.#longState(FIRST_TICK_MS).hasHolds) return FIRST_TICK_MS
       this.start()
       return LONG_MS
     }

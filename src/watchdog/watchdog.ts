@@ -30,7 +30,7 @@ export interface WatchdogHooks {
 }
 
 /** How long something has been held at the first tick, ms. */
-const FIRST_TICK_MS = 1_000
+export const FIRST_TICK_MS = 1_000
 
 /**
  * Renews the leases of one client and ends holds at their deadlines, with one timer: it fires every third of the watchdog's

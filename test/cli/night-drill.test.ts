@@ -40,14 +40,12 @@ interface Holder {
 describe('a night drill', { concurrency: 1 }, () => {
   let server: RedisServer
   let client: Client
-  let [healthy, stopped, killed, blocked, one, other] = [] as Holder[] as [
-    Holder,
-    Holder,
-    Holder,
-    Holder,
-    Holder,
-    Holder,
-  ]
+  let healthy: Holder
+  let stopped: Holder
+  let killed: Holder
+  let blocked: Holder
+  let one: Holder
+  let other: Holder
   const children: Child[] = []
 
   before(async () => {

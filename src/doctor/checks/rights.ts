@@ -147,23 +147,23 @@ async function beyondLocks(
   areDenied: AreDenied,
   { trialName, role }: Pick<DeploymentUnderTest, 'trialName' | 'role'>,
 ): Promise<Pick<MissingRights, 'commands' | 'names'>> {
-  const [mark, title] = [forcedKey(trialName, 'x'), 'forced releases']
-  const needed: Record<Role, [commands: [name: string, args: string][], key: string][]> = {
-    app: [[[['get', '']], mark]],
-    viewer: [[[['lrange', '0 0']], AUDIT_KEY]],
+  const mark = forcedKey(trialName, 'x')
+  const needed: Record<Role, readonly [key: string, ...commands: string[]][]> = {
+    app: [[mark, 'get']],
+    viewer: [[AUDIT_KEY, 'lrange 0 0']],
     operator: [
-      [
-        [
-          ['get', ''],
-          ['set', 'x'],
-        ],
-        mark,
-      ],
-      [AUDIT_COMMANDS.map((line) => line.split(/ (.*)/s).slice(0, 2) as [string, string]), AUDIT_KEY],
+      [mark, 'get', 'set x'],
+      [AUDIT_KEY, ...AUDIT_COMMANDS],
     ],
   }
   const denied = await Promise.all(
-    needed[role].map(async ([commands, key]) => await deniedOf(areDenied, commands, [[key, title]])),
+    needed[role].map(async ([key, ...lines]) => {
+      const commands = lines.map((line): [string, string] => {
+        const [name = '', ...args] = line.split(' ')
+        return [name, args.join(' ')]
+      })
+      return await deniedOf(areDenied, commands, [[key, 'forced releases']])
+    }),
   )
   return { commands: denied.flatMap(({ commands }) => commands), names: denied.flatMap(({ names }) => names) }
 }
