@@ -1,4 +1,4 @@
-/** Types that errors and events share: a holder, and the reason why a call waits. */
+/** What errors, events and inspections share: a client, a holder, and the reason why a call waits. */
 
 /**
  * How much is known of a holder's client: it replied; it is connected but did not reply in time, so its event loop is
@@ -17,6 +17,11 @@ export interface ClientInfo {
   readonly pid: number
   /** The version of the application, if known, else ''. */
   readonly version: string
+}
+
+/** `reports@rep-5d8 pid 1` */
+export function processName({ name, host, pid }: ClientInfo): string {
+  return `${name}${host === '' ? '' : `@${host}`} pid ${pid}`
 }
 
 /** A holder, as far as it is known without asking its client. Texts of other clients are as these wrote them. */

@@ -1,6 +1,6 @@
 /** Cells of the table of locks that the details show as well. */
 import type { ComponentChildren } from 'preact'
-import { mayHaveMoreWaiters } from '../src/fleet/lock-info.js'
+import { mayHaveMoreWaiters, takenPermits, countersOf as textOf } from '../src/fleet/lock-info.js'
 import { LeaseBar, Remaining } from './counters.js'
 import { formatCount } from './format.js'
 import type { Row } from './row.js'
@@ -28,20 +28,18 @@ export function Waiting({ lock }: { lock: Row['lock'] }) {
 /** The most permits that are drawn. */
 const MAX_DRAWN = 12
 
-/** What is left of a semaphore or latch, with a picture of its permits: taken ones are filled. Undefined: it is a lock. */
-export function countersOf({ freePermits, count, holders }: Row['lock']): ComponentChildren | undefined {
-  if (count !== undefined) return `${formatCount(count)} to count down`
-  if (freePermits === undefined) return undefined
-  const taken = holders.length
+/** What is left of a semaphore or latch, with a picture of permits: taken ones are filled. Undefined: it is a lock. */
+export function countersOf(lock: Row['lock']): ComponentChildren | undefined {
+  const { freePermits } = lock
+  const [text, taken = 0] = [textOf(lock), takenPermits(lock)]
+  if (freePermits === undefined || freePermits + taken > MAX_DRAWN) return text
   return (
-    <span class="permits">
-      {taken + freePermits <= MAX_DRAWN && (
-        <span aria-hidden="true">
-          {'■'.repeat(taken)}
-          {'□'.repeat(freePermits)}
-        </span>
-      )}
-      <span class="num">{`${formatCount(freePermits)}${taken > 0 ? ` of ${formatCount(taken + freePermits)}` : ''} free`}</span>
-    </span>
+    <>
+      <span aria-hidden="true">
+        {'■'.repeat(taken)}
+        {'□'.repeat(freePermits)}
+      </span>{' '}
+      {text}
+    </>
   )
 }

@@ -2,13 +2,12 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { HolderRow, LockDetail, LockRow } from '../src/dashboard/api.js'
-import { doubtText } from '../src/fleet/doubts.js'
 import { visible as visibleLines } from '../src/util/visible.js'
 import { ApiError, explain, getLock } from './api.js'
 import { BreakDialog } from './break-dialog.js'
 import { countersOf, Lease, Waiting } from './cells.js'
 import { Elapsed, Remaining } from './counters.js'
-import { formatCount, shownName, visible, whoIs } from './format.js'
+import { formatCount, sentenceOf, shownName, visible, whoIs } from './format.js'
 import { closeDetail } from './keyboard.js'
 import { usePolled } from './polled.js'
 import { type Row, rowOf } from './row.js'
@@ -88,7 +87,7 @@ function Facts({ row }: { row: Row }) {
       </dl>
       {lock.doubts.map((doubt) => (
         <p class="note" key={doubt.about}>
-          {doubtText(doubt, shownName)}.
+          {sentenceOf(doubt)}
         </p>
       ))}
     </>

@@ -1,7 +1,10 @@
 /** Numbers and foreign text as the page shows them. */
+import { type Doubt, doubtText } from '../src/fleet/doubts.js'
 import type { ClientInfo } from '../src/fleet/lock-info.js'
 import { word } from '../src/util/visible.js'
 import { isMarked } from '../src/wire/client-id.js'
+
+export { counted as plural, grouped as formatCount } from '../src/util/counted.js'
 
 /** Where names are cut, characters. */
 const MAX_SHOWN = 160
@@ -32,14 +35,6 @@ export function formatMs(ms: number): string {
   return ms > 0 && ms < 1000 ? `${Math.round(ms)} ms` : formatDuration(ms)
 }
 
-export function formatCount(count: number): string {
-  return count.toLocaleString('en')
-}
-
-export function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
-}
-
 /** `orders@orders-7f9c`; of a stranger what tells it apart. */
 export function whoIs(client: ClientInfo | undefined, holder: string | undefined): string {
   if (client) return visible(client.host === '' ? client.name : `${client.name}@${client.host}`, MAX_SHOWN)
@@ -56,4 +51,10 @@ export function shortHolder(holder: string): string {
 /** By this computer's clock. */
 export function timeOfDay(date: Date): string {
   return date.toLocaleTimeString('en-GB')
+}
+
+/** What is in doubt. */
+export function sentenceOf(doubt: Doubt): string {
+  const text = doubtText(doubt, shownName)
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('…') ? '' : '.'}`
 }

@@ -1,10 +1,8 @@
 /** Notices about the connection, and the form for a missing token. */
 import { useRef, useState } from 'preact/hooks'
-import type { Totals } from '../src/dashboard/api.js'
-import { doubtText } from '../src/fleet/doubts.js'
 import { enterToken } from './api.js'
 import { connection, retryNow } from './connection.js'
-import { plural, shownName, timeOfDay, visible } from './format.js'
+import { plural, sentenceOf, timeOfDay, visible } from './format.js'
 import { outage, type ShownOutage, totals } from './state.js'
 
 const MAX_REASON = 300
@@ -60,11 +58,6 @@ export function Doubts() {
       <span>{doubts.map(sentenceOf).join(' ')}</span>
     </div>
   )
-}
-
-function sentenceOf(doubt: Totals['doubts'][number]): string {
-  const text = doubtText(doubt, shownName)
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('…') ? '' : '.'}`
 }
 
 /** Tells who does not see the figures of a new deadlock. */

@@ -65,13 +65,3 @@ export function colorOf(processIndex: number): Style {
   const colors = ['cyan', 'magenta', 'yellow', 'green', 'blueBright', 'magentaBright', 'cyanBright', 'gray'] as const
   return colors[processIndex % colors.length] ?? 'cyan'
 }
-
-/** 1,234 */
-export function grouped(count: number): string {
-  return count.toLocaleString('en-US')
-}
-
-/** "1 order", "2 orders" */
-export function counted(count: number, noun: string, plural = `${noun}s`): string {
-  return `${grouped(count)} ${count === 1 ? noun : plural}`
-}

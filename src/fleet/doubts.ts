@@ -1,5 +1,6 @@
 // What an answer about locks leaves open.
-import type { ClientInfo } from '../holder-info.js'
+import { type ClientInfo, processName } from '../holder-info.js'
+import { counted } from '../util/counted.js'
 
 /**
  * - `silent-clients`: they did not reply in time, so that what they hold and wait for is as they last recorded it, or missing
@@ -73,31 +74,25 @@ export function mergeDoubts(...lists: (readonly Doubt[])[]): Doubt[] {
  * @param word  returns a text of others so that it can be shown
  */
 export function doubtText({ about, count, clients = [], locks = [] }: Doubt, word = (text: string) => text): string {
-  const isOne = count === 1
-  const names = [...clients.map(({ id, name, host, pid }) => nameOf(id, name, host, pid)), ...locks]
+  const names = [...clients.map((client) => (client.name === '' ? client.id : processName(client))), ...locks]
   const more = count > names.length ? ', …' : ''
   const named = names.length > 0 ? `: ${names.map(word).join(', ')}${more}` : ''
-  const counted = (one: string, many: string): string => `${count.toLocaleString('en')} ${isOne ? one : many}`
   switch (about) {
     case 'silent-clients':
-      return `${counted('client', 'clients')} did not reply${named}`
+      return `${counted(count, 'client')} did not reply${named}`
     case 'unasked-clients':
-      return `${counted('client', 'clients')} could not be asked${named}`
+      return `${counted(count, 'client')} could not be asked${named}`
     case 'overheard-clients':
-      return `somebody else listens on the inbox of ${counted('client, whose reply', 'clients, whose replies')} may be forged${named}`
+      return `somebody else listens on the inbox of ${counted(count, 'client, whose reply', 'clients, whose replies')} may be forged${named}`
     case 'hidden-clients':
       return 'this Redis user may not see which clients there are (+pubsub)'
     case 'hidden-listeners':
       return 'this Redis user may not see who waits (+pubsub)'
     case 'hidden-locks':
-      return `this Redis user may not read ${counted('key, which may be a lock', 'keys, which may be locks')}${named}`
+      return `this Redis user may not read ${counted(count, 'key, which may be a lock', 'keys, which may be locks')}${named}`
     case 'unknown-kind':
       return `the key does not show whether it is a lock${named}`
     case 'left-out':
       return 'there is more than is shown'
   }
-}
-
-function nameOf(id: string, name: string, host: string, pid: number): string {
-  return name === '' ? id : `${name}${host ? `@${host}` : ''} pid ${pid}`
 }

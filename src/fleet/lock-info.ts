@@ -1,5 +1,6 @@
 // The known state of a lock, its holders and waiters.
 import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
+import { counted, grouped } from '../util/counted.js'
 import type { Doubt } from './doubts.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }
@@ -68,6 +69,28 @@ export interface LockList extends AsyncIterable<LockInfo> {
  */
 export function isEndless({ kind, holders, remainingLeaseMs }: LockInfo): boolean {
   return holders.length > 0 && remainingLeaseMs === Number.POSITIVE_INFINITY && !kind.includes('semaphore')
+}
+
+/** `2 of 5 permits free`, `no permit free`, `3 to count down`; undefined: it is no semaphore and no latch. */
+export function countersOf(
+  lock: Pick<LockInfo, 'freePermits' | 'count' | 'holders' | 'kind' | 'doubts'>,
+): string | undefined {
+  const { freePermits, count } = lock
+  if (count !== undefined) return `${grouped(count)} to count down`
+  if (freePermits === undefined) return undefined
+  const taken = takenPermits(lock)
+  if (taken !== undefined) return `${grouped(freePermits)} of ${counted(freePermits + taken, 'permit')} free`
+  return freePermits === 0 ? 'no permit free' : `${counted(freePermits, 'permit')} free`
+}
+
+/** Undefined: Redis does not record them, or there are too many. */
+export function takenPermits({
+  kind,
+  holders,
+  doubts,
+}: Pick<LockInfo, 'holders' | 'kind' | 'doubts'>): number | undefined {
+  const isRecorded = kind === 'permit expirable semaphore' && !doubts.some(({ about }) => about === 'left-out')
+  return isRecorded ? holders.length : undefined
 }
 
 /** Whether some may wait that are neither among the waiters nor among the listeners. */

@@ -66,6 +66,22 @@ describe('holdfast ls', () => {
     assert.match(output, /waited +lock +free +1\n/)
     assert.match((await runOn(new FakeFleet(locks), ['ls', '--json'])).output, /"remainingLeaseMs":null/)
   })
+
+  it('holdfast ls says how many permits are free of how many, as far as Redis records that, and what a latch counts', async () => {
+    const holders = [1, 2].map((n) => holder(client('a', 'app', '', 3, ''), n, { heldMs: 10 }))
+    const permits = { kind: 'permit expirable semaphore', freePermits: 3 }
+    const locks = [
+      lockInfo('expirable', holders, [], permits),
+      lockInfo('many', holders, [], { ...permits, doubts: [{ about: 'left-out', count: 1 }] }),
+      lockInfo('plain', [], [], { kind: 'semaphore', freePermits: 0 }),
+      lockInfo('latch', [], [], { kind: 'latch', count: 2 }),
+    ]
+    const { output } = await runOn(new FakeFleet(locks), ['ls'])
+    assert.match(output, /expirable .* 3 of 5 permits free, app pid 3 \+1 /)
+    assert.match(output, /many .* 3 permits free, app pid 3 \+1 /)
+    assert.match(output, /plain +semaphore +no permit free +0\n/)
+    assert.match(output, /latch +latch +2 to count down +0\n/)
+  })
 })
 
 describe('holdfast who', () => {

@@ -1,5 +1,6 @@
 // Shows the progress of a sale.
-import { colorOf, counted, grouped, type Terminal } from '../terminal.js'
+import { counted, grouped } from '../../util/counted.js'
+import { colorOf, type Terminal } from '../terminal.js'
 import type { Progress } from './flash-sale-worker.js'
 
 const PLAIN_LINE_EVERY_MS = 2_000

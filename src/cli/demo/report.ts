@@ -1,7 +1,8 @@
 // Prints the result of the demo.
 import type { LockInfo } from '../../fleet/lock-info.js'
+import { counted, grouped } from '../../util/counted.js'
 import { tableOfLocks } from '../operate/list.js'
-import { counted, grouped, type Style, type Terminal } from '../terminal.js'
+import type { Style, Terminal } from '../terminal.js'
 import type { SaleResult } from './flash-sale-result.js'
 import type { DemoOptions } from './options.js'
 

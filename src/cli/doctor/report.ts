@@ -1,8 +1,9 @@
 // Findings as text and as JSON.
 import { GROUPS, type Result } from '../../doctor/check.js'
 import type { Status } from '../../doctor/finding.js'
+import { counted } from '../../util/counted.js'
 import { visible } from '../../util/visible.js'
-import { counted, type Style, type Terminal } from '../terminal.js'
+import type { Style, Terminal } from '../terminal.js'
 
 const MARKS: Record<Status, { mark: string; style: Style }> = {
   ok: { mark: '✓', style: 'green' },

@@ -1,9 +1,10 @@
 // `holdfast deadlocks`.
 import type { Cycle, Deadlocks } from '../../fleet/deadlocks.js'
+import { counted } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
 import { EXIT } from '../exit-codes.js'
-import { counted, type Terminal } from '../terminal.js'
+import type { Terminal } from '../terminal.js'
 import { clockTime, doubtLines, nameOf, STATUSES, unlockCommand } from './describe.js'
 import { repeat } from './repeat.js'
 import type { Session } from './view.js'

@@ -8,11 +8,12 @@ import {
   mayHaveMoreWaiters,
   type WaiterInfo,
 } from '../../fleet/lock-info.js'
+import { processName } from '../../holder-info.js'
 import { forShell } from '../../util/quoting.js'
 import { word } from '../../util/visible.js'
 import { isMarked } from '../../wire/client-id.js'
 import { cutTo, fill } from '../cells.js'
-import { counted, grouped, type Style, type Terminal } from '../terminal.js'
+import type { Style, Terminal } from '../terminal.js'
 
 export const STATUSES = {
   responding: { sign: '●', style: 'green', meaning: 'responding' },
@@ -55,7 +56,7 @@ function localTime(at: number): [date: string, time: string] {
 
 /** `reports@rep-5d8 pid 1`, or `Redisson 10488e73:41`: short enough for a table, and for the waiters of a lock. */
 export function nameOf({ client, holder = '' }: Pick<WaiterInfo | HolderInfo, 'client' | 'holder'>): string {
-  if (client) return `${word(client.name)}${client.host ? `@${word(client.host)}` : ''} pid ${client.pid}`
+  if (client) return word(processName(client))
   const [, uuid = '', owner = ''] = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}):(.*)$/s.exec(holder) ?? []
   if (!uuid) return holder === '' ? 'unknown' : word(holder)
   return `${isMarked(uuid) ? 'Holdfast' : 'Redisson'} ${uuid.slice(0, 8)}:${word(owner)}`
@@ -72,15 +73,6 @@ export function clientOf({ client }: HolderInfo): string | undefined {
 export function waitingCount(lock: LockInfo): string {
   const isExact = lock.otherListeners === 0 && !mayHaveMoreWaiters(lock)
   return `${isExact ? '' : '≥'}${countWaiters(lock)}`
-}
-
-/** `2 of 5 permits free`, `no permit free`, `3 to count down`; undefined: it is no semaphore and no latch. */
-export function countersOf({ kind, freePermits, count, holders, doubts }: LockInfo): string | undefined {
-  if (count !== undefined) return `${grouped(count)} to count down`
-  if (freePermits === undefined) return undefined
-  const isAllKnown = kind === 'permit expirable semaphore' && !doubts.some(({ about }) => about === 'left-out')
-  if (isAllKnown) return `${grouped(freePermits)} of ${counted(freePermits + holders.length, 'permit')} free`
-  return freePermits === 0 ? 'no permit free' : `${counted(freePermits, 'permit')} free`
 }
 
 /** What a command could not see: below what it could. */

@@ -1,12 +1,13 @@
 // A table of locks, for `holdfast ls` and `holdfast top`.
 import type { Doubt } from '../../fleet/doubts.js'
-import { countWaiters, type HolderStatus, isEndless, type LockInfo } from '../../fleet/lock-info.js'
+import { countersOf, countWaiters, type HolderStatus, isEndless, type LockInfo } from '../../fleet/lock-info.js'
+import { counted } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
 import { clientIdOf } from '../../wire/holder.js'
 import { cellsOf, fill } from '../cells.js'
-import { counted, type Terminal } from '../terminal.js'
-import { ageOf, countersOf, doubtLines, nameOf, STATUSES, waitingCount } from './describe.js'
+import type { Terminal } from '../terminal.js'
+import { ageOf, doubtLines, nameOf, STATUSES, waitingCount } from './describe.js'
 import type { FleetOptions, Sort } from './options.js'
 import { type Cell, type Column, tableOf } from './table.js'
 

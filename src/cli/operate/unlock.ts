@@ -1,12 +1,12 @@
 // `holdfast unlock`: asks, then breaks a lock.
 import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
 import { reactionTimeout } from '../../locks/breaking/interrupt.js'
+import { counted } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
 import { userAtHost } from '../../util/user-at-host.js'
 import { word } from '../../util/visible.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { say } from '../stderr.js'
-import { counted } from '../terminal.js'
 import { clockTime, nameOf, STATUSES } from './describe.js'
 import type { FleetOptions } from './options.js'
 import type { Session } from './view.js'

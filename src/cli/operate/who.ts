@@ -1,10 +1,17 @@
 // `holdfast who`.
-import { type HolderInfo, type LockInfo, mayHaveMoreWaiters, type WaiterInfo } from '../../fleet/lock-info.js'
+import {
+  countersOf,
+  type HolderInfo,
+  type LockInfo,
+  mayHaveMoreWaiters,
+  type WaiterInfo,
+} from '../../fleet/lock-info.js'
+import { counted, grouped } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
 import { EXIT } from '../exit-codes.js'
-import { counted, grouped, type Terminal } from '../terminal.js'
-import { clientOf, countersOf, doubtLines, nameOf, STATUSES, timeOf, unlockCommand, waitingCount } from './describe.js'
+import type { Terminal } from '../terminal.js'
+import { clientOf, doubtLines, nameOf, STATUSES, timeOf, unlockCommand, waitingCount } from './describe.js'
 import type { Session } from './view.js'
 
 const MAX_WAITERS = 50
