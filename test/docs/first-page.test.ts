@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { spawnChild } from '../support/processes/child.js'
@@ -22,11 +22,7 @@ describe('the first page', () => {
   }, async () => {
     const [install, program] = codeBlocksOf('README.md') as [CodeBlock, CodeBlock]
     await using registry = await startNpmRegistry()
-    const env = {
-      ...withoutRepository(process.env),
-      npm_config_registry: registry.url,
-      npm_config_cache: join(folder, 'npm-cache'), // not the package as it was packed before
-    }
+    const env = registry.environmentIn(folder)
     await run('bash', ['-e', '-c', install.lines.join('\n')], { cwd: folder, env })
 
     const redis = await startRedis()
@@ -47,10 +43,3 @@ describe('the first page', () => {
     }
   })
 })
-
-/** Without what npm and the test runner set for this process, and without the programs of this repository. */
-function withoutRepository(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !/^(npm_|NODE_)/i.test(name)))
-  const path = (rest['PATH'] ?? '').split(delimiter).filter((entry) => !entry.includes('node_modules'))
-  return { ...rest, PATH: path.join(delimiter) }
-}

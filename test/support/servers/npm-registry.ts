@@ -5,16 +5,21 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const exec = promisify(execFile)
+
+export interface NpmRegistry extends AsyncDisposable {
+  /** The environment of a user who works in this folder. */
+  environmentIn(folder: string): NodeJS.ProcessEnv
+}
 
 /**
  * An npm registry on 127.0.0.1: it has this package as `npm pack` makes it of `dist/`, and forwards to the real registry for
  * all others.
  */
-export async function startNpmRegistry(): Promise<AsyncDisposable & { readonly url: string }> {
+export async function startNpmRegistry(): Promise<NpmRegistry> {
   const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as { name: string; version: string }
   const { name, version } = manifest
   const tarball = await pack()
@@ -30,8 +35,13 @@ export async function startNpmRegistry(): Promise<AsyncDisposable & { readonly u
     response.end(JSON.stringify({ name, 'dist-tags': { latest: version }, versions }))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    environmentIn: (folder) => ({
+      ...withoutRepository(process.env),
+      npm_config_registry: `http://127.0.0.1:${port}/`,
+      npm_config_cache: join(folder, 'npm-cache'), // not the package as it was packed before
+    }),
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
       server.close()
@@ -49,4 +59,11 @@ async function pack(): Promise<Buffer> {
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
+}
+
+/** Without what npm and the test runner set for this process, and without the programs of this repository. */
+function withoutRepository(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !/^(npm_|NODE_)/i.test(name)))
+  const path = (rest['PATH'] ?? '').split(delimiter).filter((entry) => !entry.includes('node_modules'))
+  return { ...rest, PATH: path.join(delimiter) }
 }
