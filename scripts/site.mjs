@@ -7,6 +7,7 @@ import { fail, root, since } from './run.mjs'
 import { writePages } from './site/pages.mjs'
 
 const DIST = join(root, 'build/site/dist')
+const BASE = process.env.SITE_BASE ?? '/'
 const start = performance.now()
 
 writePages()
@@ -16,6 +17,10 @@ const pages = readdirSync(DIST, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.html'))
 const texts = new Map(pages.map((page) => [page, readFileSync(join(DIST, page), 'utf8')]))
 const problems = pages.flatMap((page) => problemsOf(page))
+const listed = [...readFileSync(join(DIST, 'llms.txt'), 'utf8').matchAll(/\]\(([^)]+)\)/g)].map(([, url]) => url)
+problems.push(
+  ...listed.filter((url) => !existsSync(join(DIST, url.slice(BASE.length)))).map((url) => `llms.txt: no ${url}`),
+)
 if (problems.length > 0) fail(problems.join('\n'))
 console.log(`Built ${pages.length} pages into build/site/dist in ${since(start)}`)
 if (process.argv.includes('--serve')) await serve({ root: join(root, 'site'), port: 4173 })
@@ -34,9 +39,8 @@ function problemsOf(page) {
 }
 
 function exists(page, url) {
-  const base = process.env.SITE_BASE ?? '/'
   const [path, anchor] = url.split('#')
-  const file = path.startsWith(base) ? path.slice(base.length) : posix.join(posix.dirname(page), path)
+  const file = path.startsWith(BASE) ? path.slice(BASE.length) : posix.join(posix.dirname(page), path)
   const target =
     path === '' ? page : [file, `${file}.html`, posix.join(file, 'index.html')].find((name) => texts.has(name))
   if (target === undefined) return path !== '' && existsSync(join(DIST, file)) && posix.extname(file) !== ''

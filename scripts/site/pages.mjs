@@ -25,6 +25,26 @@ export function writePages() {
   }
   for (const example of filesIn('examples')) write(targetOf(example), examplePage(example))
   write('examples/index.md', `# Examples\n\nEach program runs in the tests.\n\n${exampleList()}\n`)
+  writeForModels(pages)
+}
+
+/** https://llmstxt.org: what there is to read, for language models, and each page as Markdown beside it. */
+function writeForModels(pages) {
+  const base = process.env.SITE_BASE ?? '/'
+  const entries = pages
+    .filter((page) => page.startsWith('docs/'))
+    .map((page) => {
+      const text = withLinks(page, withNeeds(readFileSync(join(root, page), 'utf8')))
+      write(`public/${targetOf(page)}`, text)
+      const [title, about = ''] = text.split('\n\n')
+      return `- [${title.replace(/^# /, '')}](${base}${targetOf(page)}): ${plainText(about)}`
+    })
+  const [, about] = readFileSync(join(root, 'README.md'), 'utf8').split('\n\n')
+  write('public/llms.txt', `# Holdfast\n\n> ${plainText(about)}\n\n## Pages\n\n${entries.join('\n')}\n`)
+}
+
+function plainText(markdown) {
+  return markdown.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll('\n', ' ')
 }
 
 /** Where a file of the project is on the site; null if it is not there. */

@@ -76,6 +76,7 @@ export default defineConfig({
   description: 'Distributed locks on Redis for Node.js',
   base: process.env.SITE_BASE ?? '/',
   srcDir: '../build/site/pages',
+  srcExclude: ['public/**'],
   outDir: '../build/site/dist',
   cacheDir: '../build/site/cache',
   cleanUrls: true,
