@@ -1,5 +1,4 @@
-/** Blocks the event loop of this thread. */
+/** Blocks the event loop of this thread, without computing: what else runs on the machine is not slower for it. */
 export function block(ms: number): void {
-  const endsAt = performance.now() + ms
-  while (performance.now() < endsAt);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }

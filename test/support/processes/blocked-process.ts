@@ -1,4 +1,5 @@
 import { connect, type LeaseLostError } from '../../../src/index.js'
+import { block } from '../block.js'
 import { kindNamed, kinds } from '../kinds.js'
 import { onCommand, report } from './child.js'
 
@@ -24,17 +25,16 @@ const lost: string[] = []
 client.on('lost', ({ hold }) => lost.push(hold.lockName))
 
 const stop = onCommand<{ blockMs: number } | { release: true }>(async (command) => {
-  if ('blockMs' in command) await block(command.blockMs)
+  if ('blockMs' in command) await blockAndReport(command.blockMs)
   else await release()
 })
 report({ at: 'held' })
 
-async function block(ms: number): Promise<void> {
+async function blockAndReport(ms: number): Promise<void> {
   report({ at: 'blocking' })
   // What is written is on its way only when the turn is over.
   await new Promise((resolve) => setTimeout(resolve, 50))
-  const endsAt = performance.now() + ms
-  while (performance.now() < endsAt);
+  block(ms)
   const problems = holds.map((hold) => {
     try {
       hold.assertHeld()

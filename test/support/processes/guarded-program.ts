@@ -1,4 +1,5 @@
 import { connect } from '../../../src/index.js'
+import { block } from '../block.js'
 
 /** A program that outlives a block of its event loop. Arguments: the URL of Redis, and where the thread is, or nothing. */
 export async function main([url = '', thread]: readonly string[]): Promise<void> {
@@ -6,8 +7,7 @@ export async function main([url = '', thread]: readonly string[]): Promise<void>
   const client = await connect({ url, lockWatchdogTimeoutMs: 2_400, watchdog: { thread: thread ?? true } })
   const connectMs = performance.now() - startedAt
   const hold = await client.getLock('a').lock()
-  const endsAt = performance.now() + 3_600
-  while (performance.now() < endsAt);
+  block(3_600)
   hold.assertHeld()
   await hold.unlock()
   await client.close()
