@@ -9,6 +9,8 @@ import {
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
+  JOBS_KEY,
+  jobKey,
   latchChannel,
   lockChannel,
   permitLeases,
@@ -87,8 +89,8 @@ const ALL_COMMANDS = [
 export const SURVEY_COMMANDS = ['scan 0', 'pubsub channels x', 'pubsub numsub x']
 /** The same in a cluster. */
 export const SHARDED_SURVEY_COMMANDS = ['pubsub shardchannels x', 'pubsub shardnumsub x']
-/** In the script that reads a lock, besides `time`, and for reading the audit. None of them writes. */
-export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hscan', 'get', 'lrange', 'zrange']
+/** In the scripts that read a lock or a job, besides `time`, and for reading the audit. None of them writes. */
+export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hgetall', 'hscan', 'get', 'lrange', 'zrange']
 /** For recording which locks were broken, with arguments after the key. */
 export const AUDIT_COMMANDS = ['lpush x', 'ltrim 0 0']
 
@@ -149,8 +151,9 @@ const KEYS: readonly NameFormat[] = [
   fencingTokenKey,
   (name) => idempotencyKey(name, ''),
   generationKey,
+  jobKey,
 ]
-/** The keys of the script that reads a lock. */
+/** The keys of the scripts that read a lock or a job. */
 const VIEWED_KEYS: readonly NameFormat[] = [
   (name) => name,
   readHoldPrefix, // and `permitLeases`
@@ -158,6 +161,7 @@ const VIEWED_KEYS: readonly NameFormat[] = [
   fairQueue,
   fencingTokenKey,
   generationKey,
+  jobKey,
 ]
 const CHANNELS: readonly NameFormat[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 /** Clients' own channels, which do not depend on lock names. Their messages are hints that neither grant nor end a lock. */
@@ -197,8 +201,8 @@ function keyPatterns(role: Role, pattern: string, version: readonly number[]): s
 function keysOf(role: Role, pattern: string): { all: string[]; readOnly: string[] } {
   const records = `${CLIENT_PREFIX}*`
   const marks = patternsOf([(name) => forcedKey(name, 'x')], pattern)
-  if (role === 'viewer') return { all: patternsOf(VIEWED_KEYS, pattern), readOnly: [records, AUDIT_KEY] }
-  const all = [...patternsOf(KEYS, pattern), records]
+  if (role === 'viewer') return { all: patternsOf(VIEWED_KEYS, pattern), readOnly: [records, AUDIT_KEY, JOBS_KEY] }
+  const all = [...patternsOf(KEYS, pattern), JOBS_KEY, records]
   return role === 'app' ? { all, readOnly: marks } : { all: [...all, ...marks, AUDIT_KEY], readOnly: [] }
 }
 
@@ -210,7 +214,9 @@ function patternsOf(formats: readonly NameFormat[], pattern: string): string[] {
 
 /** Redis rejects a pattern that another one, such as `*`, includes. */
 function withoutIncluded(patterns: readonly string[]): string[] {
-  return patterns.filter((one) => !patterns.some((other) => other !== one && one.startsWith(other.slice(0, -1))))
+  const includes = (other: string, one: string): boolean =>
+    other !== one && other.endsWith('*') && one.startsWith(other.slice(0, -1))
+  return patterns.filter((one) => !patterns.some((other) => includes(other, one)))
 }
 
 /** The keys and channels of one name, with the kinds that use them. */
@@ -233,6 +239,7 @@ export function namesOf(name: string, role: Role): { keys: Map<string, string>; 
       [fencingTokenKey(name), 'fenced locks'],
       [idempotencyKey(name, 'x'), 'forceUnlock(), semaphores and latches'],
       [generationKey(name), 'semaphores'],
+      [jobKey(name), 'holdfast run'],
       [CLIENT_PREFIX, 'inspection'],
     ]),
     channels: new Map([

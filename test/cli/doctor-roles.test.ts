@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { aclRule, READ_COMMANDS } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
-import { fleetRead } from '../../src/lua/generated.js'
+import { fleetRead, jobRead } from '../../src/lua/generated.js'
 import { forcedKey } from '../../src/wire/keys.js'
 import { doctor, report, SECRET, withUser } from '../support/doctor.js'
 import { spawnChild } from '../support/processes/child.js'
@@ -66,6 +66,11 @@ describe('holdfast doctor --acl --role', () => {
     }
     await using viewer = await connect({ url: withUser(server, 'viewer', SECRET), inspection: false })
     assert.deepEqual(await viewer.fleet.audit(), [])
+    await app.fleet.recordJob({ name: 'lock:job', holder: 'a:1', label: '', everyMs: 1, ranMs: 0 }, 10_000)
+    assert.deepEqual(
+      (await viewer.fleet.jobs()).map(({ name, state }) => [name, state]),
+      [['lock:job', 'killed']],
+    )
     assert.deepEqual(await server.admin.acl('LOG'), [])
   })
 
@@ -113,9 +118,9 @@ describe('holdfast doctor --acl --role', () => {
     assert.equal(await mayBreak('operator', 'bank:1'), false)
   })
 
-  it('viewer allows the commands of the script that reads a lock, and no other', () => {
-    const { script } = fleetRead('a', 'b', 'c', 'd', 'e', 'f', 'g')
-    const used = new Set([...script.text.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name = '']) => name))
+  it('viewer allows the commands of the scripts that read a lock or a job, and no other', () => {
+    const text = fleetRead('a', 'b', 'c', 'd', 'e', 'f', 'g').script.text + jobRead('a').script.text
+    const used = new Set([...text.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name = '']) => name))
     assert.deepEqual([...used].sort(), [...READ_COMMANDS, 'time'].sort())
   })
 

@@ -137,7 +137,10 @@ for (const { user, kinds } of users) {
             await Promise.allSettled(kind.parts(client, name).map((part) => part.forceUnlock()))
           }),
         )
-        if (user === 'app') await touchSynchronizers((kind) => nameOf({ name: kind }), client)
+        if (user === 'app') {
+          await touchSynchronizers((kind) => nameOf({ name: kind }), client)
+          await recordJobs((kind) => nameOf({ name: kind }), client).catch(() => {})
+        }
         await askForState(client, () => warnings.includes('INSPECTION_REFUSED'))
         const refused = (await refusals()).map(({ object }) => object)
         assert.ok(refused.length > 0)
@@ -168,11 +171,13 @@ for (const { user, kinds } of users) {
         if (user === 'app') {
           await exerciseMore(client)
           await exerciseSynchronizers((kind) => nameOf({ name: kind }), client, other)
+          await recordJobs((kind) => nameOf({ name: kind }), client)
         }
         await askForState(client, () => false)
         const left = async () =>
           (await admin.keys('*')).filter(
-            (key) => !/^(redisson_lock_token|holdfast_generation|holdfast_client):/.test(key),
+            (key) =>
+              !/^(redisson_lock_token|holdfast_generation|holdfast_client|holdfast_job):|^holdfast_jobs$/.test(key),
           )
         await waitUntil(async () => (await left()).length === 0, { message: 'all is released' })
       }
@@ -323,6 +328,14 @@ for (const { user, kinds } of users) {
       assert.equal(await opened, true)
       assert.equal(await latch.trySetCount(1), true)
       assert.equal(await latch.delete(), true)
+    }
+
+    /** As `holdfast run` does. */
+    async function recordJobs(nameOf: (kind: string) => string, client: Client): Promise<void> {
+      const name = nameOf('job')
+      const run = { name, holder: 'a:1', label: '', everyMs: 1_000 }
+      await client.fleet.recordJob({ ...run, ranMs: 0 }, 10_000)
+      await client.fleet.recordJob({ ...run, ranMs: 1, exitCode: 0 }, 10_000)
     }
 
     /** Uses every key and channel of the synchronizers, ignoring denials. */

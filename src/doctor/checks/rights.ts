@@ -1,5 +1,5 @@
 // Checks the ACL of the user.
-import { AUDIT_KEY, fencingTokenKey, forcedKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
+import { AUDIT_KEY, fencingTokenKey, forcedKey, JOBS_KEY, lockChannel, turnQueueKey } from '../../wire/keys.js'
 import {
   AUDIT_COMMANDS,
   CLIENT_COMMANDS,
@@ -142,27 +142,30 @@ export async function missingRights(
   }
 }
 
-/** Forced releases: their marks, which those never write whose locks are forced, and the audit. */
+/** Forced releases: their marks, which those never write whose locks are forced, and the audit. And the list of jobs. */
 async function beyondLocks(
   areDenied: AreDenied,
   { trialName, role }: Pick<DeploymentUnderTest, 'trialName' | 'role'>,
 ): Promise<Pick<MissingRights, 'commands' | 'names'>> {
   const mark = forcedKey(trialName, 'x')
-  const needed: Record<Role, readonly [key: string, ...commands: string[]][]> = {
-    app: [[mark, 'get']],
-    viewer: [[AUDIT_KEY, 'lrange 0 0']],
-    operator: [
-      [mark, 'get', 'set x'],
-      [AUDIT_KEY, ...AUDIT_COMMANDS],
+  const [forced, jobs] = ['forced releases', 'holdfast run']
+  // Before Redis 7 they are tried: no job has this name.
+  const recording = [jobs, JOBS_KEY, `zrem ${trialName}`] as const
+  const needed: Record<Role, readonly (readonly [kinds: string, key: string, ...commands: string[]])[]> = {
+    app: [[forced, mark, 'get'], recording],
+    viewer: [
+      [forced, AUDIT_KEY, 'lrange 0 0'],
+      [jobs, JOBS_KEY, 'zrange 0 0'],
     ],
+    operator: [[forced, mark, 'get', 'set x'], [forced, AUDIT_KEY, ...AUDIT_COMMANDS], recording],
   }
   const denied = await Promise.all(
-    needed[role].map(async ([key, ...lines]) => {
+    needed[role].map(async ([kinds, key, ...lines]) => {
       const commands = lines.map((line): [string, string] => {
         const [name = '', ...args] = line.split(' ')
         return [name, args.join(' ')]
       })
-      return await deniedOf(areDenied, commands, [[key, 'forced releases']])
+      return await deniedOf(areDenied, commands, [[key, kinds]])
     }),
   )
   return { commands: denied.flatMap(({ commands }) => commands), names: denied.flatMap(({ names }) => names) }
