@@ -35,6 +35,7 @@ export {
 export type { Cycle, Deadlocks } from './fleet/deadlocks.js'
 export type { Doubt } from './fleet/doubts.js'
 export type { Fleet, InspectOptions, ListOptions } from './fleet/fleet.js'
+export type { JobInfo, JobState } from './fleet/job-info.js'
 export type { ChainLink, LockInfo, LockList, WaiterInfo } from './fleet/lock-info.js'
 export type { ClientInfo, HolderInfo, HolderStatus, KnownHolder } from './holder-info.js'
 export type { BaseLock } from './locks/base-lock.js'

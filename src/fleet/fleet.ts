@@ -10,10 +10,12 @@ import {
   checkSignal,
   ownOptions,
 } from '../util/validate.js'
-import { AUDIT_KEY } from '../wire/keys.js'
+import { AUDIT_KEY, JOBS_KEY } from '../wire/keys.js'
 import type { Deadlocks } from './deadlocks.js'
 import { type Doubt, mergeDoubts } from './doubts.js'
 import type { Inspector, ListRequest } from './inspector.js'
+import type { JobInfo } from './job-info.js'
+import type { JobReport } from './jobs.js'
 import { type LockListening, subscribeToLock } from './lock-channels.js'
 import type { ClientState, LockInfo, LockList } from './lock-info.js'
 import type { Presence } from './presence.js'
@@ -180,6 +182,24 @@ export class Fleet {
    */
   async audit(): Promise<AuditEntry[]> {
     return await (await this.#load(AUDIT_KEY)).audit()
+  }
+
+  /**
+   * The jobs that `holdfast run` has recorded, by name: the last 1,000, each for a week after its last run, or a month if it
+   * is expected (`--every`). Without those that this Redis user may not read.
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @throws {ClientClosedError} the client is closed
+   * @example `const overdue = (await client.fleet.jobs()).filter(({ overdueMs }) => overdueMs > 0)`
+   */
+  async jobs(): Promise<JobInfo[]> {
+    return await (await this.#load(JOBS_KEY)).jobs()
+  }
+
+  /** @internal Records a run for `jobs()`. @throws the error of Redis */
+  async recordJob({ name, ...report }: Omit<JobReport, 'key'> & { name: string }, timeoutMs: number): Promise<void> {
+    this.#context.assertUsable(name)
+    const { recordJob } = await import('./jobs.js')
+    await recordJob(this.#context.scripts, { key: this.#keyOf(name), ...report }, timeoutMs)
   }
 
   /** Number of holds that clients have reported and no key confirmed: releases that were under way, or forged messages. */

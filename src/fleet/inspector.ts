@@ -3,10 +3,12 @@ import { type AuditEntry, readAudit } from '../locks/breaking/audit.js'
 import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/breaking/interrupt.js'
 import { asLockError } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { AUDIT_KEY, forcedKey } from '../wire/keys.js'
+import { AUDIT_KEY, forcedKey, JOBS_KEY } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { type Doubt, mergeDoubts } from './doubts.js'
+import type { JobInfo } from './job-info.js'
+import { readJobs } from './jobs.js'
 import { type ListRequest, listLocks } from './list-locks.js'
 import { LockCollector } from './lock-collector.js'
 import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
@@ -74,6 +76,10 @@ export class Inspector {
 
   async audit(): Promise<AuditEntry[]> {
     return await this.#orLockError({ name: AUDIT_KEY, key: AUDIT_KEY }, () => readAudit(this.#context))
+  }
+
+  async jobs(): Promise<JobInfo[]> {
+    return await this.#orLockError({ name: JOBS_KEY, key: JOBS_KEY }, () => readJobs(this.#context))
   }
 
   get unconfirmedClaims(): number {

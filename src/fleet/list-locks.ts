@@ -2,7 +2,7 @@
 import { toArray } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import { globToRegExp } from '../util/glob.js'
-import { generationKey, permitLeases } from '../wire/keys.js'
+import { generationKey, jobKey, permitLeases } from '../wire/keys.js'
 import type { ClientReports } from './client-reports.js'
 import { type Doubt, HiddenLocks } from './doubts.js'
 import { listContended, untagged } from './lock-channels.js'
@@ -11,6 +11,9 @@ import { countWaiters, type LockInfo, mayHaveMoreWaiters } from './lock-info.js'
 
 /** How many keys a step of SCAN looks at: well under a millisecond of Redis. */
 const SCAN_COUNT = 500
+
+/** How the keys of jobs begin, which are hashes and no locks. */
+const JOBS = jobKey('')
 
 /** Keys by which locks are found: their own, or keys beside them. */
 interface Pass {
@@ -26,7 +29,7 @@ interface Pass {
  * client reports them.
  */
 function passesFor(match: string | undefined): readonly Pass[] {
-  const hashes: Pass = { type: 'hash', match, keysOf: (found) => [found] }
+  const hashes: Pass = { type: 'hash', match, keysOf: (found) => (found.startsWith(JOBS) ? [] : [found]) }
   if (match !== undefined) return [hashes, { ...hashes, type: 'string' }]
   const generation = generationKey('{').slice(0, -1)
   const leases = permitLeases('{').slice(1)

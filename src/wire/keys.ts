@@ -123,3 +123,11 @@ export function forcedKey(key: string, holder: string): string {
 
 /** The newest 1,000 forced releases (a list of JSON). Holdfast only. */
 export const AUDIT_KEY = 'holdfast_audit'
+
+/** The jobs that `holdfast run` has recorded, by when their records expire (a sorted set, epoch ms). Holdfast only. */
+export const JOBS_KEY = 'holdfast_jobs'
+
+/** The last run of a job (a hash), with a TTL. All are in the slot of `JOBS_KEY`, to be written together. Holdfast only. */
+export function jobKey(name: string): string {
+  return `holdfast_job:{${JOBS_KEY}}:${name}`
+}

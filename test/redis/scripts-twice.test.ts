@@ -9,6 +9,8 @@ import {
   fairQueue,
   fencingTokenKey,
   forcedKey,
+  JOBS_KEY,
+  jobKey,
   permitLeases,
   readHoldPrefix,
   turnQueueKey,
@@ -34,6 +36,8 @@ const SHORT_MS = 20_000
 const LONG_MS = 900_000
 /** How long scripts keep stored replies. */
 const REPLIES_KEPT_MS = 1_200_000
+/** How long the record of an expected job is kept. */
+const JOB_KEPT_MS = 2_592_000_000
 /** How much time may pass between two looks at Redis, ms. */
 const SLACK_MS = 8_000
 
@@ -140,6 +144,31 @@ const CASES: readonly Case[] = [
   { script: 'lock/renew', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], extends: lockLease },
   { script: 'lock/renew-capped', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], sets: lockLease },
   { script: 'lock/shorten', before: [...held(OURS), lasting], replies: [1, 1], cuts: lockLease },
+
+  {
+    script: 'job/record',
+    before: [],
+    replies: [1, 0],
+    sets: { [jobKey(NAME)]: JOB_KEPT_MS },
+    extends: { [JOBS_KEY]: JOB_KEPT_MS },
+  },
+  {
+    script: 'job/record',
+    title: 'job/record while another run goes on',
+    before: [['hset', jobKey(NAME), 'knownAt', 1, 'holder', OTHER, 'startedAt', later(), 'previousHolder', OURS]],
+    replies: [0, 0],
+    sets: { [jobKey(NAME)]: JOB_KEPT_MS },
+    extends: { [JOBS_KEY]: JOB_KEPT_MS },
+  },
+  {
+    script: 'job/read',
+    before: [['hset', jobKey(NAME), 'knownAt', 1]],
+    replies: [
+      [0, ['knownAt', '1']],
+      [0, ['knownAt', '1']],
+    ],
+    isReadOnly: true,
+  },
 
   { script: 'forced/mark', before: held(OURS), replies: [[], []] },
   { script: 'forced/record', before: [['rpush', AUDIT_KEY, '{"n":1}']], replies: [1, 0] },

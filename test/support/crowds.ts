@@ -15,6 +15,8 @@ import {
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
+  JOBS_KEY,
+  jobKey,
   lockChannel,
   permitLeases,
   readHoldPrefix,
@@ -252,6 +254,13 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
       () => make.forcedRecord(AUDIT_KEY, 'entry', 999),
     ),
   ],
+  'job/record': [
+    crowd(
+      'after a thousand others',
+      `for i = 1, math.min(n, 1000) do redis.call('zadd', '${JOBS_KEY}', i, 'job' .. i) end`,
+      (index) => make.jobRecord(jobKey(LOCK), JOBS_KEY, `${LOCK} ${index}`, living(1), 'label', 1_000, 0, '', 1_000),
+    ),
+  ],
   'idempotency/forget': [
     crowd('as many as go in one call', STORED, () =>
       make.idempotencyForget(
@@ -383,6 +392,7 @@ export const ALONE: ReadonlySet<string> = new Set([
   'fenced-lock/adopt',
   'fenced-lock/token',
   'forced/withdraw',
+  'job/read',
   'latch/count-down',
   'latch/delete',
   'latch/inspect',

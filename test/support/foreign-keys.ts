@@ -11,6 +11,8 @@ import {
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
+  JOBS_KEY,
+  jobKey,
   lockChannel,
   permitLeases,
   readHoldPrefix,
@@ -62,6 +64,8 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
     entry: '{}',
     lastKept: 9,
   },
+  ...{ job: jobKey(NAME), jobs: JOBS_KEY, name: NAME, label: 'host: program', everyMs: 60_000, ranMs: 5 },
+  ...{ exitCode: 0, mostJobs: 2 },
   ...{ permits: 1, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
 }
 

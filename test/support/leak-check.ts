@@ -27,8 +27,8 @@ export async function expectNothingLeft(
   )
 }
 
-/** Which semaphore of a name it was, and the record of a client that was killed: both stay for a while, and expire. */
-const EXPIRING = /^holdfast_(generation|client):/
+/** Which semaphore of a name it was, the record of a client that was killed, and those of jobs stay for a while, and expire. */
+const EXPIRING = /^holdfast_(generation|client|job):|^holdfast_jobs$/
 
 async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<string[]> {
   const { admin } = place

@@ -13,6 +13,8 @@ import {
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
+  JOBS_KEY,
+  jobKey,
   latchChannel,
   lockChannel,
   permitLeases,
@@ -60,6 +62,7 @@ const FAMILIES: Readonly<Record<string, readonly string[]>> = {
   time: ALL_FAMILIES,
   forced: ['lock', 'read-write', 'string-lock'],
   fleet: ALL_FAMILIES,
+  job: ['lock'],
 }
 const NAMES = ALL_FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`])
 
@@ -131,6 +134,14 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     audit: () => AUDIT_KEY,
     entry: () => dice.pick(['one', 'two', 'three', 'four']),
     lastKept: () => dice.between(0, 3),
+    job: () => jobKey(name),
+    jobs: () => JOBS_KEY,
+    name: () => name,
+    label: () => dice.pick(['one', 'é']),
+    everyMs: () => dice.pick(['', '', 0, 1_000, 2_000_000_000]),
+    ranMs: () => dice.pick([0, 0, 50]),
+    exitCode: () => dice.pick(['', '', 0, 1]),
+    mostJobs: () => dice.between(1, 2),
     id: () => dice.pick(PERMITS),
     ids: () => dice.some(PERMITS),
   }
