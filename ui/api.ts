@@ -5,6 +5,7 @@ import type {
   ClientsReply,
   DeadlocksReply,
   ErrorReply,
+  JobsReply,
   LockDetail,
   StreamMessage,
   UnlockReply,
@@ -66,6 +67,7 @@ export const getLock = (id: string, signal: AbortSignal): Promise<LockDetail> =>
   get(`locks/${encodeURIComponent(id)}`, signal)
 export const getClients = (signal: AbortSignal): Promise<ClientsReply> => get('clients', signal)
 export const getDeadlocks = (signal: AbortSignal): Promise<DeadlocksReply> => get('deadlocks', signal)
+export const getJobs = (signal: AbortSignal): Promise<JobsReply> => get('jobs', signal)
 export const getAudit = (signal: AbortSignal): Promise<AuditReply> => get('audit', signal)
 
 export async function postUnlock(request: UnlockRequest): Promise<UnlockReply> {

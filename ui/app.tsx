@@ -1,4 +1,4 @@
-/** The page of the dashboard: starts the stream, and shows one of four views of it. */
+/** The page of the dashboard: starts the stream, and shows one of five views of it. */
 import 'uplot/dist/uPlot.min.css'
 import './style/index.css'
 import { effect } from '@preact/signals'
@@ -12,12 +12,13 @@ import { Figures } from './figures.js'
 import { plural } from './format.js'
 import { GraphView } from './graph-view.js'
 import { Header } from './header.js'
+import { Jobs } from './jobs.js'
 import { listenToKeys } from './keyboard.js'
 import { Locks } from './locks.js'
 import { Announcement, Banner, Doubts, TokenForm } from './notices.js'
 import { tab, totals } from './state.js'
 
-const VIEWS = { locks: Locks, clients: Clients, graph: GraphView, audit: Audit }
+const VIEWS = { locks: Locks, clients: Clients, jobs: Jobs, graph: GraphView, audit: Audit }
 
 function App() {
   const View = VIEWS[tab.value]

@@ -3,7 +3,7 @@ import { focusTable, SEARCH_ID } from './keyboard.js'
 import { activeId, search, shownRows, showTab, source, TABS, type Tab, tab } from './state.js'
 import { theme, toggleTheme } from './theme.js'
 
-const TITLES: Record<Tab, string> = { locks: 'Locks', clients: 'Clients', graph: 'Graph', audit: 'Audit' }
+const TITLES: Record<Tab, string> = { locks: 'Locks', clients: 'Clients', jobs: 'Jobs', graph: 'Graph', audit: 'Audit' }
 const MAX_TITLE = 80
 
 export function Header() {

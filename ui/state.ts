@@ -7,8 +7,8 @@ import { compareBy, isMatch, type Sort, type Trait } from './selection.js'
 
 const HISTORY_MS = 15 * 60_000
 
-export type Tab = 'locks' | 'clients' | 'graph' | 'audit'
-export const TABS: readonly Tab[] = ['locks', 'clients', 'graph', 'audit']
+export type Tab = 'locks' | 'clients' | 'jobs' | 'graph' | 'audit'
+export const TABS: readonly Tab[] = ['locks', 'clients', 'jobs', 'graph', 'audit']
 
 export const tab = signal<Tab>('locks')
 export const search = signal('')

@@ -1,6 +1,7 @@
 /**
  * The JSON of every route of the dashboard: what its server sends and its page reads. All durations are ms and relative
- * to when the server read them, never times of day, because the clocks of two machines differ. Names, labels and hosts
+ * to when the server read them, never times of day, because the clocks of two machines differ: but those of jobs, which
+ * are all of one clock, that of Redis. Names, labels and hosts
  * are data that others wrote: show them as text only.
  *
  * Paths are relative to where the dashboard is mounted. `api/…` and `metrics` need `Authorization: Bearer <token>`
@@ -12,6 +13,7 @@
  * | `GET api/locks/<id>` | `LockDetail`; 404: free and unknown |
  * | `GET api/clients` | `ClientsReply` |
  * | `GET api/deadlocks` | `DeadlocksReply` |
+ * | `GET api/jobs` | `JobsReply` |
  * | `GET api/audit` | `AuditReply` |
  * | `GET api/stream` | lines of JSON, each a `StreamMessage`: one `Snapshot`, then `Changes` once a second |
  * | `POST api/unlock` `UnlockRequest` | `UnlockReply`. Needs `Content-Type: application/json` and `x-holdfast: 1` |
@@ -20,6 +22,7 @@
  * Every other status than 200 has an `ErrorReply`.
  */
 import type { Doubt } from '../fleet/doubts.js'
+import type { JobInfo } from '../fleet/job-info.js'
 import type { ClientInfo, ClientState, HolderInfo, HolderStatus, LockInfo, WaiterInfo } from '../fleet/lock-info.js'
 
 export interface HolderRow extends HolderInfo {
@@ -175,6 +178,11 @@ export interface DeadlocksReply {
   readonly suspected: readonly DeadlockRow[]
   /** What the search could not see. */
   readonly doubts: readonly Doubt[]
+}
+
+/** The jobs that `holdfast run` has recorded, by name. */
+export interface JobsReply {
+  readonly jobs: readonly JobInfo[]
 }
 
 /** A forced release. */

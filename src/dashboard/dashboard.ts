@@ -21,6 +21,7 @@ export type {
   ErrorReply,
   History,
   HolderRow,
+  JobsReply,
   LockDetail,
   LockRow,
   LockSort,

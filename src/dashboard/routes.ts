@@ -9,6 +9,7 @@ import type {
   ClientsReply,
   DeadlockRow,
   DeadlocksReply,
+  JobsReply,
   LockDetail,
   LockRow,
   LockSort,
@@ -100,6 +101,14 @@ export function routesOf(parts: Parts): Route[] {
     },
     {
       method: 'GET',
+      path: /^\/api\/jobs()$/,
+      handle: async () => {
+        const jobs = await fleet.jobs()
+        return json({ jobs: jobs.map((job) => ({ ...job, name: shown(job.name) })) } satisfies JobsReply)
+      },
+    },
+    {
+      method: 'GET',
       path: /^\/api\/audit()$/,
       handle: async () => json(auditReply(await fleet.audit())),
     },
@@ -107,7 +116,11 @@ export function routesOf(parts: Parts): Route[] {
     {
       method: 'GET',
       path: /^\/metrics()$/,
-      handle: async () => text(await sampled(() => metricsOf(sampler.sampled, sampler.totals))),
+      handle: async () => {
+        // Who may not read the jobs gets the other metrics.
+        const jobs = await fleet.jobs().catch(() => [])
+        return text(await sampled(() => metricsOf(sampler.sampled, sampler.totals, jobs)))
+      },
     },
   ]
   const unlocking: Route = { method: 'POST', path: /^\/api\/unlock()$/, handle: (call) => unlock(parts, call) }

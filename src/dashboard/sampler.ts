@@ -2,6 +2,7 @@
 import { messageOf } from '../errors.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
 import { type Doubt, mergeDoubts } from '../fleet/doubts.js'
+import type { JobInfo } from '../fleet/job-info.js'
 import { type ClientState, countWaiters, type LockInfo, type LockList } from '../fleet/lock-info.js'
 import { isBreakable } from '../fleet/lock-keys.js'
 import type { AuditEntry, ForceOutcome } from '../locks/breaking/audit.js'
@@ -20,6 +21,7 @@ export interface FleetSource {
   /** Missing in the types of a published client, where it is internal. */
   mayForceUnlock?(name: string): Promise<boolean | undefined>
   clients(): Promise<readonly ClientState[]>
+  jobs(): Promise<readonly JobInfo[]>
   audit(): Promise<readonly AuditEntry[]>
   forceUnlock(
     name: string,

@@ -144,6 +144,7 @@ export class FakeDashboard implements AsyncDisposable {
     const { fleet } = this
     if (pathname === '/api/clients') return { clients: fleet.clients }
     if (pathname === '/api/deadlocks') return fleet.deadlocks
+    if (pathname === '/api/jobs') return { jobs: fleet.jobs }
     if (pathname === '/api/audit') return { entries: fleet.audit }
     const detail = detailOf(fleet, pathname.replace('/api/locks/', ''))
     return detail && { ...detail, mayBreak: this.mayBreak }

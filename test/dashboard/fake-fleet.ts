@@ -10,6 +10,7 @@ import type {
   Segment,
   WaiterRow,
 } from '../../src/dashboard/api.js'
+import type { JobInfo } from '../../src/fleet/job-info.js'
 import type { ClientInfo, HolderStatus } from '../../src/fleet/lock-info.js'
 
 const SECOND = 1_000
@@ -19,6 +20,7 @@ export interface Fleet {
   locks: LockRow[]
   clients: ClientsReply['clients']
   deadlocks: DeadlocksReply
+  jobs: JobInfo[]
   audit: AuditRow[]
   history: History
   timelineOf(lock: LockRow): Segment[]
@@ -59,6 +61,12 @@ export function lock(name: string, holders: HolderRow[], more: Partial<LockRow> 
     ageMs: 0,
     ...more,
   }
+}
+
+const NOW = Date.UTC(2026, 10, 23, 3, 14)
+
+function job(name: string, state: JobInfo['state'], more: Partial<JobInfo> = {}): JobInfo {
+  return { name, state, overdueMs: 0, lateMs: 0, label: `web-1: ${name}`, readAt: NOW, ...more }
 }
 
 export function waiter(from: ClientInfo, more: Partial<WaiterRow> = {}): WaiterRow {
@@ -156,6 +164,25 @@ export function demoFleet(): Fleet {
       suspected: [],
       doubts: [],
     },
+    jobs: [
+      job('backup', 'succeeded', { startedAt: NOW - 40 * MINUTE, ranMs: 4 * MINUTE, exitCode: 0 }),
+      job('invoices', 'killed', {
+        everyMs: 60 * MINUTE,
+        startedAt: NOW - 50 * MINUTE,
+        succeededAt: NOW - 110 * MINUTE,
+      }),
+      job('cleanup', 'succeeded', {
+        ...{ everyMs: 60 * MINUTE, overdueMs: 134 * MINUTE, startedAt: NOW - 195 * MINUTE },
+        ...{ succeededAt: NOW - 194 * MINUTE, ranMs: MINUTE, exitCode: 0 },
+      }),
+      job('mirror', 'running', {
+        everyMs: 60 * MINUTE,
+        lateMs: 25 * MINUTE,
+        startedAt: NOW - 5 * MINUTE,
+        ranMs: 5 * MINUTE,
+      }),
+      job('export', 'never-started', { everyMs: 60 * MINUTE }),
+    ],
     audit: [
       {
         at: '2026-11-23T03:14:33.801Z',

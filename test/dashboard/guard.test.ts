@@ -9,7 +9,16 @@ import { FakeFleet, heldLock } from '../support/dashboard.js'
 import { FakeClock } from '../support/fakes/fake-clock.js'
 
 const fleet = new FakeFleet()
-const DATA = ['api/locks', 'api/locks/abc', 'api/clients', 'api/deadlocks', 'api/audit', 'api/stream', 'metrics']
+const DATA = [
+  'api/locks',
+  'api/locks/abc',
+  'api/clients',
+  'api/deadlocks',
+  'api/jobs',
+  'api/audit',
+  'api/stream',
+  'metrics',
+]
 
 function serve(
   options: { readOnly?: boolean; hosts?: string[]; metricsToken?: string } = {},

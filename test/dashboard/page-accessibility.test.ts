@@ -42,9 +42,9 @@ describe('the page is accessible', () => {
       await check('break')
       await press(page, 'Escape')
       await waitUntil(async () => (await texts(page, 'dialog')).length === 0)
-      for (const tab of ['graph', 'clients', 'audit']) {
+      for (const tab of ['graph', 'clients', 'jobs', 'audit']) {
         await page.click(`#tab-${tab}`)
-        await showsText(page, '#view', /move stock|lock:transfer:a|billing|INC-4711/)
+        await showsText(page, '#view', /move stock|lock:transfer:a|billing|cleanup|INC-4711/)
         if (tab === 'graph') await page.waitForSelector('.drawing svg')
         await check(tab)
       }
@@ -83,9 +83,9 @@ describe('the page is accessible', () => {
         dashboard.push(fleet.locks.slice(0, 10), [])
         await showsText(page, '.choice output', '10 of 10')
         await check('10-locks')
-        for (const tab of ['clients', 'audit']) {
+        for (const tab of ['clients', 'jobs', 'audit']) {
           await page.click(`#tab-${tab}`)
-          await showsText(page, '#view', /billing|INC-4711/)
+          await showsText(page, '#view', /billing|cleanup|INC-4711/)
           await check(tab)
         }
         await page.click('#tab-locks')

@@ -116,7 +116,7 @@ describe('the sampler', () => {
     await clock.advance(40_000)
     const { oldestMs } = sampler.totals
     assert.ok(oldestMs >= 39_000 && oldestMs <= 41_000, `${oldestMs}`)
-    const text = metricsOf(sampler.sampled, sampler.totals)
+    const text = metricsOf(sampler.sampled, sampler.totals, [])
     assert.match(text, /^holdfast_fleet_oldest_hold_seconds\{kind="lock"\} (39|40|41)/m)
   })
 
@@ -125,7 +125,7 @@ describe('the sampler', () => {
     fleet.doubts = [silent, { about: 'hidden-locks', count: 21, locks: ['a'] }]
     const differences = await listening()
     assert.deepEqual(sampler.totals.doubts.map(({ about }) => about).sort(), ['hidden-locks', 'silent-clients'])
-    const text = metricsOf(sampler.sampled, sampler.totals)
+    const text = metricsOf(sampler.sampled, sampler.totals, [])
     assert.match(text, /^holdfast_fleet_doubts\{about="silent-clients"\} 2$/m)
     assert.match(text, /^holdfast_fleet_doubts\{about="hidden-locks"\} 21$/m)
     assert.match(text, /^holdfast_fleet_doubts\{about="left-out"\} 0$/m)

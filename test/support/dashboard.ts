@@ -2,6 +2,7 @@
 
 import type { FleetSource } from '../../src/dashboard/sampler.js'
 import type { Doubt } from '../../src/fleet/doubts.js'
+import type { JobInfo } from '../../src/fleet/job-info.js'
 import type { ClientState, HolderInfo, LockInfo, LockList, WaiterInfo } from '../../src/fleet/lock-info.js'
 import type { AuditEntry } from '../../src/locks/breaking/audit.js'
 import { lockList } from './fakes/lock-list.js'
@@ -74,6 +75,12 @@ export class FakeFleet implements FleetSource {
 
   async clients(): Promise<readonly ClientState[]> {
     return this.presentClients
+  }
+
+  presentJobs: JobInfo[] = []
+
+  async jobs(): Promise<readonly JobInfo[]> {
+    return this.presentJobs
   }
 
   async audit(): Promise<AuditEntry[]> {

@@ -36,6 +36,7 @@ function fleetMetrics(): string {
   return metricsOf(
     locks,
     totalsOf(locks, { deadlocks: 1, newHolds: 0, losses: 0, silentClients: 0, isTruncated: false, doubts: [] }),
+    [{ name: 'job:a', state: 'failed', everyMs: 1_000, overdueMs: 0, lateMs: 0, exitCode: 1, readAt: 0 }],
   )
 }
 
