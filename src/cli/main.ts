@@ -8,7 +8,7 @@ import { run } from './run/run.js'
 import { say, withoutUrls } from './stderr.js'
 import { USAGE } from './usage.js'
 
-const COMMANDS = ['run', 'ls', 'who', 'top', 'watch', 'unlock', 'deadlocks', 'ui', 'doctor', 'demo']
+const COMMANDS = ['run', 'jobs', 'ls', 'who', 'top', 'watch', 'unlock', 'deadlocks', 'ui', 'doctor', 'demo']
 
 async function main([name, ...args]: string[]): Promise<number> {
   switch (name) {
@@ -26,6 +26,7 @@ async function main([name, ...args]: string[]): Promise<number> {
       const { doctor } = await import('./doctor/doctor.js')
       return await doctor(args)
     }
+    case 'jobs':
     case 'ls':
     case 'who':
     case 'top':
@@ -70,11 +71,12 @@ function version(): string {
 function report(error: unknown): number {
   if (error instanceof UsageError) {
     const command = COMMANDS.find((name) => name === process.argv[2])
-    say(`${error.message}\nTry: holdfast ${command ? `${command} ` : ''}--help`)
+    say(`${error.message}\nTry: holdfast ${command ? `${command} ` : ''}--help`, { level: 'error' })
     return error.exitCode
   }
   const isBug = !(error instanceof Failure)
-  say(isBug && process.env['DEBUG'] && error instanceof Error ? (error.stack ?? error.message) : messageOf(error))
+  const isTraced = isBug && process.env['DEBUG'] && error instanceof Error
+  say(isTraced ? (error.stack ?? error.message) : messageOf(error), { level: 'error' })
   return isBug ? EXIT.software : error.exitCode
 }
 

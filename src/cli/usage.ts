@@ -5,6 +5,7 @@ Distributed locks on Redis, shared with every program that uses Holdfast or Redi
 
 Commands:
   run        run a program while holding a lock
+  jobs       when run ran each program, with what result, and which are overdue
   ls         list locks: how long held, by whom, for what, and how many are waiting
   who        everything known about one lock
   top        the contended and the oldest locks, live
@@ -32,6 +33,9 @@ Waits for the lock, runs the program while holding it, and releases it when the 
                           than the interval between runs. Implies --wait 0 (default: off)
   --lease DURATION        hold the lock this long without renewal: the program must end within it
                           (default: renewed while the program runs)
+  --every DURATION        how often the program should succeed: holdfast jobs shows it as overdue a tenth of that later.
+                          Applies until another one is given; 0 ends it (default: as before)
+  --no-record             do not record when it started and ended, and its exit code, for holdfast jobs
   --label TEXT            what holdfast ls shows of this run (default: the host and the program, without its arguments)
   --on-lost term          if the lock is lost, send the program SIGTERM, then SIGKILL after the grace period (default)
   --on-lost kill          send SIGKILL immediately
@@ -43,7 +47,9 @@ Waits for the lock, runs the program while holding it, and releases it when the 
                           the process list: pass a password in REDIS_URL instead
   --config FILE           Redisson configuration, YAML or JSON, for Sentinel, clusters and more
                           (default $HOLDFAST_CONFIG)
-  --verbose               log to stderr
+  --verbose               log to stderr, with the time
+  --log json              log lines of JSON to stderr: time, level, message, lock, and details; also of the grant and
+                          the end (default text)
   -h, --help              print this help
 
 A DURATION is a number with a unit: 500ms, 30s, 5m, 2h.
@@ -64,7 +70,7 @@ Exit code: the program's own, 128 + N if signal N ended it or the wait for the l
   127  the program was not found
 
 Examples:
-  holdfast run nightly-report --at-least 10m -- ./report.sh
+  holdfast run nightly-report --at-least 10m --every 24h -- ./report.sh
   holdfast run deploy:shop --wait 10m --verbose -- make deploy
   holdfast run thumbnails --permits 4 -- ./thumbnails.sh`
 
@@ -83,7 +89,7 @@ only reads, except for a trial lock with a random name, which it removes.
                    with these names. Replace "secret" in it. It fits the version of the server; without an address it
                    is for Redis 7.2 or later and Valkey
   --role ROLE      what the user is for, in the rule and in the checks: app (default), viewer for one that only sees locks
-                   (ls, who, top, watch, deadlocks), or operator for one that may also break them (unlock). As viewer,
+                   (jobs, ls, who, top, watch, deadlocks), or operator for one that may also break them (unlock). As viewer,
                    nothing is written
   --user NAME      with --acl: the name of that user (default: its role)
   -h, --help       print this help
@@ -236,6 +242,23 @@ Exit code:
     0  none
     1  at least one; possible ones do not count
   130  ended by Ctrl-C
+${FLEET_EXITS}`,
+
+  jobs: `Usage: holdfast jobs [name...] [options]
+
+Lists what holdfast run has recorded of each job, or of those named: when its last run started, how long it ran, its exit
+code, and when it last succeeded, by the clock of Redis. Read-only.
+
+  never-started       its lock was taken whenever it was to start, or there is no record
+  killed              its last run has not reported its end, and no longer holds its lock
+  overdue             no success for longer than --every of holdfast run, and a tenth of that
+  late                its last run started that much later than the run before
+
+${FLEET_OPTIONS}
+
+Exit code:
+    0  all is well
+    1  a job that has --every or is named is overdue, failed or was killed, or one that is named has never started
 ${FLEET_EXITS}`,
 }
 

@@ -13,6 +13,8 @@ import { client, FakeFleet, holder, LOCKS, lockInfo, runOn, waiter } from '../su
 
 const CONTROL = /(?![\n])[\p{Cc}\p{Bidi_Control}]/u
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f'
+/** Of Holdfast. */
+const YOUNG = '9ab1c5d2-6e0f-4b7a-9c3d-22f0401dfa57'
 const HOSTILE = '\x1b]0;gone\x07\u009b2J\u202e\r\n3 locks\u2028'
 
 describe('holdfast ls', () => {
@@ -206,6 +208,23 @@ describe('holdfast unlock', () => {
   })
 })
 
+describe('a holder that has only just taken its lock', () => {
+  const young = { holder: `${YOUNG}:1`, holdCount: 1 }
+  for (const [title, state] of Object.entries({
+    'does not describe itself yet': { ...young, status: 'unlisted' },
+    'has described itself, and does not listen yet': { ...young, status: 'disconnected', heldMs: 40 },
+  } as const)) {
+    it(`a holder that ${title} is not to be freed anyway: who and unlock say so`, async () => {
+      const fleet = new FakeFleet([lockInfo('a', [state], [])])
+      const { output } = await runOn(fleet, ['who', 'a'])
+      assert.match(output, new RegExp(`${state.status}, or has only just taken the lock: look again\n`))
+      const asked = await runOn(fleet, ['unlock', 'a', '--holder', `${YOUNG}:1`], 'no')
+      assert.match(asked.output, /or has only just taken the lock\. Unless it reacts within 4\.5s, nothing changes\.\n/)
+      assert.doesNotMatch(output + asked.output, /--anyway/)
+    })
+  }
+})
+
 describe('holdfast watch', () => {
   const of = client('a', 'app', 'host', 3, '')
   const linesOf = (output: string): string[] =>
@@ -375,6 +394,10 @@ describe('the command line', () => {
     const hold = holder(client('a', '', '', 1, ''), 1)
     assert.equal(unlockCommand('lock:a', hold), 'holdfast unlock lock:a --holder a:1')
     assert.equal(unlockCommand('a b', { ...hold, status: 'silent' }), "holdfast unlock 'a b' --anyway --holder a:1")
+    const young: HolderInfo = { holder: `${YOUNG}:1`, holdCount: 1, status: 'unlisted' }
+    assert.equal(unlockCommand('a', young), `holdfast unlock a --holder ${YOUNG}:1`, 'it can be notified in a second')
+    assert.doesNotMatch(unlockCommand('a', { ...hold, status: 'disconnected', heldMs: 999 }), /--anyway/)
+    assert.match(unlockCommand('a', { ...young, holder: `${JAVA}:1` }), / --anyway /)
     assert.equal(unlockCommand("it's", hold), "holdfast unlock $'it\\'s' --holder a:1")
     assert.equal(unlockCommand('a\x1b\n', hold), "holdfast unlock $'a\\u001b\\u000a' --holder a:1")
     assert.equal(unlockCommand('-a', hold), "holdfast unlock '-a' --holder a:1")

@@ -185,7 +185,7 @@ describe('holdfast run', () => {
     it('the lock stays taken for --at-least after a program that failed, and no longer', async () => {
       const failed = await ended(['run', 'nightly', '--at-least', '2s', '--verbose', '--', 'sh', '-c', 'exit 3'])
       assert.equal(failed.code, 3)
-      assert.match(failed.stderr, /released lock "nightly", which stays taken for the rest of --at-least\n$/)
+      assert.match(failed.stderr, /: \S+ ended with 3 at \S+ after \S+, kept until \d\d:\d\d:\d\d by --at-least\n$/)
       const leftMs = await server.admin.pttl('nightly')
       assert(leftMs <= 2_000, `${leftMs} ms`)
       const next = await ended(['run', 'nightly', '--at-least', '10ms', '--wait', '10s', '--', 'echo', 'ran'])
@@ -210,8 +210,29 @@ describe('holdfast run', () => {
       assert.equal(await exitCode(child), 3)
       assert.match(
         child.stderr,
-        /acquired lock "taken" as \S+ after \d+ ms\nholdfast: the program ended with exit code 3\nholdfast: released lock/,
+        /: (\d\d:\d\d:\d\d) acquired lock "taken" as \S+ after \d+ ms\nholdfast: \S+ ended with 3 at \S+ after \S+, released lock "taken"\n$/,
       )
+    })
+
+    it('--log json prints lines of JSON: who it is with the grant, how it ended, and what went wrong', async () => {
+      const args = ['run', 'nightly', '--log', 'json', '--at-least', '10m', '--', 'sh', '-c', 'exit 3']
+      const first = await ended(args)
+      const linesOf = ({ stderr }: { stderr: string }) =>
+        stderr
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line) as Record<string, unknown>)
+      const [acquired, end] = linesOf(first)
+      assert.ok(acquired && end)
+      assert.match(String(acquired['holder']), /^[\da-f-]{36}:\d+$/)
+      assert.deepEqual([end['level'], end['lock'], end['exitCode'], first.code], ['info', 'nightly', 3, 3])
+      const keptMs = Date.parse(String(end['keptUntil'])) - Date.parse(String(acquired['time']))
+      assert.ok(keptMs <= 600_000, `${keptMs} ms`)
+      const [second] = linesOf(await ended(args))
+      assert.match(String(second?.['message']), /was not acquired in time/)
+      await server.admin.del('nightly')
+      const failed = await ended(args, { REDIS_URL: `redis://127.0.0.1:${await freePort()}` })
+      assert.deepEqual([failed.code, linesOf(failed)[0]?.['level']], [69, 'error'])
     })
 
     it('holdfast run runs only one of several programs at a time', async () => {
@@ -478,7 +499,7 @@ describe('holdfast run', () => {
       assert.equal(await exitCode(first), 4)
       assert.equal(await exitCode(third), 0)
       assert.match(third.stdout, /^pool [\da-f]{32}\n$/)
-      assert.match(third.stderr, /released one of 2 permits of "pool"\n$/)
+      assert.match(third.stderr, /ended with 0 at .*, released one of 2 permits of "pool"\n$/)
       second.endCommands()
       assert.equal(await exitCode(second), 4)
     })
@@ -529,6 +550,9 @@ describe('holdfast run', () => {
         ['run a --conflict-exit-code 256 -- true', '--conflict-exit-code: expected a number from 0 to 255'],
         ['run a --redis geheim://host -- true', 'Redis url: expected a Redis URL'],
         ['run a --redis redis://host --config file -- true', '--redis and --config cannot be combined'],
+        ['run a --every 1 -- true', '--every: 1 has no unit'],
+        ['run a --every 1h --no-record -- true', '--every: is a part of the record, which --no-record turns off'],
+        ['run a --log xml -- true', '--log: expected text or json, not "xml"'],
         ['run a --loud -- true', "Unknown option '--loud'"],
         ['run a --wiat 5s -- true', "Unknown option '--wiat': did you mean --wait?"],
         ['steal a', 'unknown command "steal"'],

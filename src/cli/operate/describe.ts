@@ -12,6 +12,7 @@ import { processName } from '../../holder-info.js'
 import { forShell } from '../../util/quoting.js'
 import { word } from '../../util/visible.js'
 import { isMarked } from '../../wire/client-id.js'
+import { clientIdOf } from '../../wire/holder.js'
 import { cutTo, fill } from '../cells.js'
 import type { Style, Terminal } from '../terminal.js'
 
@@ -33,26 +34,6 @@ export const STATUSES = {
     meaning: 'unlisted: it does not describe itself, and cannot be notified',
   },
 } as const satisfies Record<HolderStatus, { sign: string; style: Style; meaning: string }>
-
-/** `03:12:44`, local, with the date if it was another day. */
-export function timeOf(at: number, now: number): string {
-  const [date, time] = localTime(at)
-  return date === localTime(now)[0] ? time : `${date} ${time}`
-}
-
-/** `03:14:33.120`, local. */
-export function clockTime(at: number): string {
-  return `${localTime(at)[1]}.${String(at % 1_000).padStart(3, '0')}`
-}
-
-function localTime(at: number): [date: string, time: string] {
-  const when = new Date(at)
-  const two = (part: number): string => String(part).padStart(2, '0')
-  return [
-    [when.getFullYear(), two(when.getMonth() + 1), two(when.getDate())].join('-'),
-    [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(':'),
-  ]
-}
 
 /** `reports@rep-5d8 pid 1`, or `Redisson 10488e73:41`: short enough for a table, and for the waiters of a lock. */
 export function nameOf({ client, holder = '' }: Pick<WaiterInfo | HolderInfo, 'client' | 'holder'>): string {
@@ -86,6 +67,8 @@ export function doubtLines(doubts: readonly Doubt[], terminal: Terminal, indent 
 }
 
 const MARK = '! '
+/** By then a client of Holdfast describes itself, ms. */
+const YOUNG_MS = 1_000
 /** The longest name in a doubt, in cells. */
 const MAX_NAME = 60
 
@@ -95,8 +78,14 @@ export function ageOf({ holders }: LockInfo): number | undefined {
   return ages.length === 0 ? undefined : Math.max(...ages)
 }
 
+/** Whether its client may be about to describe itself, or to subscribe to its inbox: a second later it can be notified. */
+export function mayBeYoung({ holder, status, heldMs }: HolderInfo): boolean {
+  if (status === 'responding') return false
+  return heldMs === undefined ? status === 'unlisted' && isMarked(clientIdOf(holder)) : heldMs < YOUNG_MS
+}
+
 /** A command that breaks the lock, to paste into a shell. */
-export function unlockCommand(lock: string, { holder, status }: HolderInfo): string {
-  const anyway = status === 'responding' ? '' : ' --anyway'
-  return `holdfast unlock ${forShell(lock)}${anyway} --holder ${forShell(holder)}`
+export function unlockCommand(lock: string, holder: HolderInfo): string {
+  const anyway = holder.status === 'responding' || mayBeYoung(holder) ? '' : ' --anyway'
+  return `holdfast unlock ${forShell(lock)}${anyway} --holder ${forShell(holder.holder)}`
 }

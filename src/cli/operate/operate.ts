@@ -1,4 +1,4 @@
-// Runs a command for operators: ls, who, top, watch, unlock, deadlocks.
+// Runs a command for operators: ls, who, top, watch, unlock, deadlocks, jobs.
 import { createInterface } from 'node:readline/promises'
 import { ConfigError, LockError, messageOf } from '../../errors.js'
 import { connectTo } from '../connect.js'
@@ -7,6 +7,7 @@ import { reasonOf, say } from '../stderr.js'
 import { Terminal } from '../terminal.js'
 import { FLEET_USAGE } from '../usage.js'
 import { deadlocks } from './deadlocks.js'
+import { jobs } from './jobs.js'
 import { ls } from './ls.js'
 import { type FleetCommand, parseFleetOptions } from './options.js'
 import { top } from './top.js'
@@ -15,7 +16,15 @@ import type { Session } from './view.js'
 import { watch } from './watch.js'
 import { who } from './who.js'
 
-const COMMANDS: Record<FleetCommand, (session: Session) => Promise<number>> = { ls, who, top, watch, unlock, deadlocks }
+const COMMANDS: Record<FleetCommand, (session: Session) => Promise<number>> = {
+  ls,
+  who,
+  top,
+  watch,
+  unlock,
+  deadlocks,
+  jobs,
+}
 
 /**
  * The commands for operators: who holds which lock, and how to break one.

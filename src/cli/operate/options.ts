@@ -17,6 +17,7 @@ const COMMANDS = {
   watch: { subject: 'lock', options: ['interval'] },
   unlock: { subject: 'lock', options: ['holder', 'yes', 'grace', 'anyway', 'quarantine', 'reason'] },
   deadlocks: { subject: 'none', options: ['watch', 'interval'] },
+  jobs: { subject: 'jobs', options: [] },
 } as const satisfies Record<string, { subject: string; options: readonly string[] }>
 
 export type FleetCommand = keyof typeof COMMANDS
@@ -29,6 +30,8 @@ export interface FleetOptions {
   hasColors: boolean
   /** The name of a lock, or a pattern of names; '' if the command was given none. */
   subject: string
+  /** All arguments that are not options: the names of jobs. */
+  names: readonly string[]
   contended: boolean
   olderThanMs: number
   sort: Sort
@@ -88,7 +91,7 @@ export function parseFleetOptions(
   const foreign = Object.keys(values).find((name) => ![...COMMON, ...options].includes(name))
   if (foreign !== undefined) throw new UsageError(`--${foreign} is not an option of ${command}`)
   if (subject === 'lock' && positionals.length === 0) throw new UsageError('no lock name')
-  const surplus = positionals[subject === 'none' ? 0 : 1]
+  const surplus = subject === 'jobs' ? undefined : positionals[subject === 'none' ? 0 : 1]
   if (surplus !== undefined) throw new UsageError(`unexpected ${JSON.stringify(surplus)}; quote names and patterns`)
   if (command === 'unlock' && !values.holder) {
     throw new UsageError('--holder is missing: the whole holder as `holdfast who` prints it')
@@ -100,6 +103,7 @@ export function parseFleetOptions(
     timeoutMs: parseDuration('--timeout', values.timeout ?? '300ms', 1),
     hasColors: !values['no-color'],
     subject: positionals[0] ?? '',
+    names: positionals,
     contended: values.contended ?? false,
     olderThanMs: parseDuration('--older-than', values['older-than'] ?? '0', 0),
     sort: parseSort(values.sort ?? 'age'),

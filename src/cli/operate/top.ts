@@ -2,7 +2,7 @@
 import { type Doubt, mergeDoubts } from '../../fleet/doubts.js'
 import type { LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
-import { clockTime } from './describe.js'
+import { clockTime } from '../local-time.js'
 import { sorted, summaryLines, summaryOf, tableOfLocks } from './list.js'
 import { repeat } from './repeat.js'
 import type { FleetView, Session } from './view.js'

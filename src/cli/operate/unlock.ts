@@ -6,8 +6,9 @@ import { durationOf } from '../../util/duration-text.js'
 import { userAtHost } from '../../util/user-at-host.js'
 import { word } from '../../util/visible.js'
 import { EXIT, Failure } from '../exit-codes.js'
+import { clockTime } from '../local-time.js'
 import { say } from '../stderr.js'
-import { clockTime, nameOf, STATUSES } from './describe.js'
+import { mayBeYoung, nameOf, STATUSES } from './describe.js'
 import type { FleetOptions } from './options.js'
 import type { Session } from './view.js'
 
@@ -72,7 +73,8 @@ function forHowLong({ heldMs, label }: HolderInfo): string {
 }
 
 /** @param others  who hold it as well: they keep it */
-function consequence({ status }: HolderInfo, others: number, { graceMs, anyway, quarantineMs }: FleetOptions): string {
+function consequence(holder: HolderInfo, others: number, { graceMs, anyway, quarantineMs }: FleetOptions): string {
+  const { status } = holder
   const keep = counted(others, 'other holder keeps', 'other holders keep')
   if (status === 'responding') {
     const then = others > 0 ? `It loses the lock, which ${keep},` : 'The next waiter gets the lock'
@@ -81,6 +83,9 @@ function consequence({ status }: HolderInfo, others: number, { graceMs, anyway, 
   const problem = status === 'silent' ? 'It is not responding' : 'It cannot be notified'
   const timeout = durationOf(reactionTimeout(graceMs))
   const freed = others > 0 ? `taken from it, and ${keep} it` : 'freed for the next waiter'
+  if (!anyway && mayBeYoung(holder)) {
+    return `It cannot be notified, or has only just taken the lock. Unless it reacts within ${timeout}, nothing changes.`
+  }
   if (!anyway) {
     const effect = others > 0 ? 'take the lock from it' : 'free the lock'
     return `${problem}. Unless it reacts within ${timeout}, nothing changes; --anyway would ${effect}.`

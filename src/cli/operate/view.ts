@@ -1,5 +1,6 @@
 // The session that the commands for operators share: client, terminal and options.
 import type { Deadlocks } from '../../fleet/deadlocks.js'
+import type { JobInfo } from '../../fleet/job-info.js'
 import type { LockListening } from '../../fleet/lock-channels.js'
 import type { LockInfo, LockList } from '../../fleet/lock-info.js'
 import type { ForceOutcome } from '../../locks/breaking/audit.js'
@@ -12,6 +13,7 @@ export interface FleetView {
   subscribeToLock(name: string, onHint: () => void): LockListening
   locks(options: { match: string | undefined; contended: boolean; timeoutMs: number }): LockList
   deadlocks(options: { timeoutMs: number }): Promise<Deadlocks>
+  jobs(): Promise<readonly JobInfo[]>
   forceUnlock(name: string, order: ForceRequest): Promise<{ outcome: ForceOutcome }>
 }
 

@@ -4,7 +4,8 @@ import { onAbort } from '../../util/abort.js'
 import { durationOf } from '../../util/duration-text.js'
 import { sleep } from '../../util/sleep.js'
 import { word } from '../../util/visible.js'
-import { clockTime, nameOf, STATUSES, waitingCount } from './describe.js'
+import { clockTime } from '../local-time.js'
+import { nameOf, STATUSES, waitingCount } from './describe.js'
 import type { Session } from './view.js'
 
 /** Minimum time between two refreshes, ms: at most 20 a second. */

@@ -10,8 +10,9 @@ import { counted, grouped } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
 import { EXIT } from '../exit-codes.js'
+import { timeOf } from '../local-time.js'
 import type { Terminal } from '../terminal.js'
-import { clientOf, doubtLines, nameOf, STATUSES, timeOf, unlockCommand, waitingCount } from './describe.js'
+import { clientOf, doubtLines, mayBeYoung, nameOf, STATUSES, unlockCommand, waitingCount } from './describe.js'
 import type { Session } from './view.js'
 
 const MAX_WAITERS = 50
@@ -90,7 +91,7 @@ function holderLines(lock: LockInfo, holder: HolderInfo, { terminal, now, stack,
       ? `  permit ${word(holder.holder)}, lease ${leaseOf(remainingLeaseMs ?? Number.POSITIVE_INFINITY)}`
       : `  held${holder.mode ? mode[holder.mode] : ''}, count ${holder.holdCount}, by ${word(holder.holder)}`,
     `    who     ${clientOf(holder) ?? nameOf(holder)}`,
-    `            ${terminal.paint(style, `${sign} ${meaning}`)}`,
+    `            ${terminal.paint(style, `${sign} ${mayBeYoung(holder) ? `${holder.status}, or has only just taken the lock: look again` : meaning}`)}`,
     ...(addresses ? [`    from    ${addresses.get(holder.holder) ?? 'not seen: it was not renewed meanwhile'}`] : []),
     `    since   ${since}`,
     ...(purpose.length > 0 ? [`    for     ${purpose.join('  ')}`] : []),

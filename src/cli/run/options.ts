@@ -8,6 +8,7 @@ import { EXIT, UsageError } from '../exit-codes.js'
 import { type Target, targetOf } from '../target.js'
 import { parseDuration } from './duration.js'
 
+const LOGS = ['text', 'json'] as const
 const ON_LOST = ['term', 'kill', 'warn'] as const
 
 /** The reaction to a lost lock: SIGTERM and later SIGKILL, SIGKILL immediately, or nothing. */
@@ -31,6 +32,11 @@ export interface RunOptions {
   /** From SIGTERM to SIGKILL. */
   graceMs: number
   conflictExitCode: number
+  /** How often it should succeed, ms; 0: not expected any more; undefined: as recorded. */
+  everyMs: number | undefined
+  /** Whether `holdfast jobs` shows it. */
+  isRecorded: boolean
+  log: (typeof LOGS)[number]
   target: Target
   isVerbose: boolean
 }
@@ -44,6 +50,9 @@ const OPTIONS = {
   'on-lost': { type: 'string', default: 'term' },
   grace: { type: 'string', default: '10s' },
   'conflict-exit-code': { type: 'string', default: String(EXIT.conflict) },
+  every: { type: 'string' },
+  'no-record': { type: 'boolean', default: false },
+  log: { type: 'string', default: 'text' },
   redis: { type: 'string' },
   config: { type: 'string' },
   verbose: { type: 'boolean', default: false },
@@ -67,6 +76,9 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
   if (atLeastMs !== undefined && values.permits !== undefined) {
     throw new UsageError('--at-least: is for one copy at a time, not for --permits')
   }
+  if (values.every !== undefined && values['no-record']) {
+    throw new UsageError('--every: is a part of the record, which --no-record turns off')
+  }
   // A job that waited for its period to end would run again in the next one.
   const wait = values.wait ?? (atLeastMs === undefined ? undefined : '0')
   return {
@@ -81,6 +93,9 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
     onLost: parseOnLost(values['on-lost']),
     graceMs: parseDuration('--grace', values.grace, 0),
     conflictExitCode: parseExitCode(values['conflict-exit-code']),
+    everyMs: values.every === undefined ? undefined : parseDuration('--every', values.every, 0),
+    isRecorded: !values['no-record'],
+    log: parseLog(values.log),
     target: targetOf(values, env),
     isVerbose: values.verbose,
   }
@@ -109,6 +124,12 @@ function parseOnLost(text: string): OnLost {
   const onLost = ON_LOST.find((known) => known === text)
   if (onLost) return onLost
   throw new UsageError(`--on-lost: expected ${ON_LOST.join(', ')}, not ${JSON.stringify(text)}`)
+}
+
+function parseLog(text: string): RunOptions['log'] {
+  const log = LOGS.find((known) => known === text)
+  if (log) return log
+  throw new UsageError(`--log: expected ${LOGS.join(' or ')}, not ${JSON.stringify(text)}`)
 }
 
 function parsePermits(text: string): number {

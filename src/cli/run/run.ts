@@ -3,12 +3,15 @@ import { isatty } from 'node:tty'
 import type { Client } from '../../client.js'
 import { LeaseLostError, LockError, messageOf } from '../../errors.js'
 import type { Hold } from '../../locks/hold.js'
+import { durationOf } from '../../util/duration-text.js'
 import { forShell } from '../../util/quoting.js'
 import { connectTo } from '../connect.js'
 import { EXIT, exitCodeOf, Failure } from '../exit-codes.js'
-import { say } from '../stderr.js'
+import { timeOf } from '../local-time.js'
+import { logAs, say } from '../stderr.js'
 import { RUN_USAGE } from '../usage.js'
 import { Command } from './command.js'
+import { JobRecord } from './job-record.js'
 import { parseRunOptions, type RunOptions } from './options.js'
 import { Signals } from './signals.js'
 
@@ -26,12 +29,14 @@ export async function run(args: string[]): Promise<number> {
     console.log(RUN_USAGE)
     return 0
   }
+  const { log, isVerbose, lockName: lock } = options
+  logAs(log === 'json' ? 'json' : isVerbose ? 'timed' : 'text', { lock })
   const signals = new Signals()
   try {
     return await runLocked(options, signals)
   } catch (error) {
     if (signals.interruptedBy === undefined) throw error
-    if (options.isVerbose) say(`stopped by ${signals.interruptedBy} before the program was run`)
+    if (isVerbose) say(`stopped by ${signals.interruptedBy} before the program was run`)
     return exitCodeOf(signals.interruptedBy)
   }
 }
@@ -44,28 +49,61 @@ async function runLocked(options: RunOptions, signals: Signals): Promise<number>
   try {
     const guard = guardOf(client, options)
     const hold = await acquire(guard, options, signal)
-    if (!hold) return options.conflictExitCode
+    const record = new JobRecord(client, options)
+    if (!hold) {
+      await record.skipped()
+      record.warn()
+      return options.conflictExitCode
+    }
     // Nothing is awaited from this check to `forwardTo`: a signal either ends the wait or goes to the command.
     if (signal.aborted) {
-      await release(hold, guard, options)
+      await release(hold)
       throw signal.reason
     }
     hold.keepAtLeast()
     client.fleet.describe()
     const command = new Command(options.command, { HOLDFAST_LOCK: hold.lockName, HOLDFAST_HOLDER: hold.holder })
     signals.forwardTo(command)
+    record.started(hold)
     const onLoss = (): void => reactToLoss(hold.signal.reason, command, options)
     if (hold.signal.aborted) onLoss()
     else hold.signal.addEventListener('abort', onLoss)
     const exitCode = await command.exitCode
     hold.signal.removeEventListener('abort', onLoss)
 
-    if (options.isVerbose) say(`the program ended with exit code ${exitCode}`)
-    await release(hold, guard, options)
+    const ended = { exitCode, at: Date.now(), ranMs: record.ranMs }
+    // The record first: a job that neither runs nor has ended looks killed.
+    const recorded = record.ended(hold.signal.aborted ? EXIT.lost : exitCode)
+    const isReleased = await release(hold)
+    if (isLogging(options)) sayEnded(ended, hold, guard, options, isReleased)
+    await recorded
+    record.warn()
     return hold.signal.aborted ? EXIT.lost : exitCode
   } finally {
     await client.close().catch((error: unknown) => say(`warning: ${messageOf(error)}`))
   }
+}
+
+/** Whether notices are printed, and not only failures: cron sends what a job prints by mail. */
+function isLogging({ isVerbose, log }: RunOptions): boolean {
+  return isVerbose || log === 'json' || isatty(2)
+}
+
+function sayEnded(
+  { exitCode, at, ranMs }: { exitCode: number; at: number; ranMs: number },
+  { acquiredAt, signal }: Hold,
+  { title }: Guard,
+  { atLeastMs = 0 }: RunOptions,
+  isReleased: boolean,
+): void {
+  const keptUntil = acquiredAt + atLeastMs
+  const isKept = !signal.aborted && keptUntil > at
+  const fate = isKept ? `, kept until ${timeOf(keptUntil, at)} by --at-least` : isReleased ? `, released ${title}` : ''
+  say(`ended with ${exitCode} at ${timeOf(at, at)} after ${durationOf(ranMs)}${fate}`, {
+    exitCode,
+    ranMs: Math.round(ranMs),
+    ...(isKept && { keptUntil: new Date(keptUntil).toISOString() }),
+  })
 }
 
 /** A limit for the copies of the program: a lock, or a number of permits. */
@@ -119,16 +157,16 @@ function guardOf(client: Client, { lockName, permits, atLeastMs, label }: RunOpt
 /** @returns null if the wait time ended first */
 async function acquire(guard: Guard, options: RunOptions, signal: AbortSignal): Promise<Hold | null> {
   const { waitTimeMs, leaseTimeMs, isVerbose } = options
-  const isLogging = isVerbose || isatty(2)
   const startedAt = performance.now()
-  const stopReporting = isLogging ? reportLongWait(guard) : undefined
+  const stopReporting = isLogging(options) ? reportLongWait(guard) : undefined
   try {
     const hold = await guard.acquire({ leaseTimeMs, waitTimeMs, signal })
-    if (hold && isVerbose) {
+    if (hold && (isVerbose || options.log === 'json')) {
       const waitedMs = Math.round(performance.now() - startedAt)
-      say(`acquired ${guard.title} as ${hold.holder} after ${waitedMs} ms`)
+      const { holder } = hold
+      say(`acquired ${guard.title} as ${holder} after ${waitedMs} ms`, { holder, waitedMs })
     }
-    if (!hold && isLogging)
+    if (!hold && isLogging(options))
       say(
         `${guard.title} was not acquired in time: held by others${options.atLeastMs === undefined ? '' : ', or kept by --at-least'}`,
       )
@@ -161,15 +199,15 @@ function reportLongWait(guard: Guard): () => void {
   }
 }
 
-/** A failure is only a warning: the lock becomes free when its lease ends. */
-async function release(hold: Hold, { title }: Guard, { isVerbose, atLeastMs }: RunOptions): Promise<void> {
+/** A failure is only a warning: the lock becomes free when its lease ends. @returns whether it was released */
+async function release(hold: Hold): Promise<boolean> {
   const wasLost = hold.signal.aborted
   try {
     await hold.unlock()
-    if (isVerbose)
-      say(`released ${title}${atLeastMs === undefined ? '' : ', which stays taken for the rest of --at-least'}`)
+    return true
   } catch (error) {
     if (!wasLost || !(error instanceof LeaseLostError)) say(`warning: ${messageOf(error)}`)
+    return false
   }
 }
 
@@ -180,7 +218,8 @@ function reactToLoss(error: unknown, command: Command, { onLost, graceMs }: RunO
     kill: `sending SIGKILL to ${process}`,
     warn: 'the program continues without it',
   }
-  say(`${messageOf(error)}\nholdfast: ${reaction[onLost]}`)
+  say(messageOf(error))
+  say(reaction[onLost])
   if (onLost === 'term') command.terminate(graceMs)
   if (onLost === 'kill') command.signal('SIGKILL')
 }

@@ -1,5 +1,6 @@
 /** A fleet as on the pages: the same locks, holders and waiters at a fixed time, for the commands that print them. */
 import { deadlocks } from '../../../src/cli/operate/deadlocks.js'
+import { jobs } from '../../../src/cli/operate/jobs.js'
 import { ls } from '../../../src/cli/operate/ls.js'
 import { type FleetCommand, parseFleetOptions } from '../../../src/cli/operate/options.js'
 import { top } from '../../../src/cli/operate/top.js'
@@ -10,10 +11,11 @@ import { who } from '../../../src/cli/operate/who.js'
 import { Terminal } from '../../../src/cli/terminal.js'
 import { confirm } from '../../../src/fleet/deadlocks.js'
 import type { Doubt } from '../../../src/fleet/doubts.js'
+import type { JobInfo } from '../../../src/fleet/job-info.js'
 import type { ClientInfo, HolderInfo, LockInfo, LockList, WaiterInfo } from '../../../src/fleet/lock-info.js'
 import { lockList } from './lock-list.js'
 
-const COMMANDS = { ls, who, top, watch, unlock, deadlocks }
+const COMMANDS = { ls, who, top, watch, unlock, deadlocks, jobs }
 const START = Date.UTC(2026, 10, 23, 3, 14, 33, 120)
 
 const REPORTS = client('9ab1c5d2-6e0f-4b7a-9c3d-22f0401dfa57', 'reports', 'rep-5d8', 1, '1.8.0')
@@ -138,6 +140,12 @@ export class FakeFleet implements FleetView {
   async deadlocks() {
     this.onLook()
     return confirm(this.locksNow, this.locksNow, this.doubts)
+  }
+
+  jobsNow: readonly JobInfo[] = []
+
+  async jobs() {
+    return this.jobsNow
   }
 
   async forceUnlock(name: string, order: ForceRequest) {
