@@ -165,7 +165,7 @@ export function demoFleet(): Fleet {
       doubts: [],
     },
     jobs: [
-      job('backup', 'succeeded', { startedAt: NOW - 40 * MINUTE, ranMs: 4 * MINUTE, exitCode: 0 }),
+      job('backup', 'failed', { startedAt: NOW - 40 * MINUTE, ranMs: 4 * MINUTE, exitCode: 1 }),
       job('invoices', 'killed', {
         everyMs: 60 * MINUTE,
         startedAt: NOW - 50 * MINUTE,

@@ -52,6 +52,15 @@ async function lookAt(observer: Client, holder: Client, waiter: Client): Promise
   const contended = async (): Promise<string> => (await names(observer.fleet.locks({ contended: true }))).join()
   await waitUntil(async () => (await contended()) === 'lock:7', { timeoutMs: 30_000, message: 'one is contended' })
   assert((await observer.fleet.clients()).some(({ id }) => id === waiter.id))
+  for (const { lockName: name, holder: one } of holds) {
+    const run = { name, label: '', everyMs: undefined, ranMs: 0 }
+    await holder.fleet.recordJob({ ...run, holder: name === 'lock:5' ? 'gone:1' : one }, 30_000)
+  }
+  const jobs = await observer.fleet.jobs()
+  assert.deepEqual(
+    jobs.map(({ name, state }) => `${name} ${state}`),
+    NAMES.map((name) => `${name} ${name === 'lock:5' ? 'killed' : 'running'}`),
+  )
   const before = heard
   await holds.find(({ lockName }) => lockName === 'lock:3')?.unlock()
   await waitUntil(() => heard > before, { timeoutMs: 30_000, message: 'the release is heard' })

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { lockChannel, UNLOCK_MESSAGE } from '../../src/wire/keys.js'
+import { JOBS_KEY, jobKey, lockChannel, UNLOCK_MESSAGE } from '../../src/wire/keys.js'
+import { slotOf } from '../../src/wire/slots.js'
+
+it('the record of a job is in the slot of the list of jobs, whatever its name', () => {
+  for (const name of ['a', '{a}', 'a{b}c', '}{', '']) assert.equal(slotOf(jobKey(name)), slotOf(JOBS_KEY), name)
+})
 
 describe('the channel of a lock', () => {
   // Redisson's rule (RedissonObject.prefixName): a name with an opening brace anywhere is used as it is.

@@ -64,7 +64,10 @@ class Copies extends ClientFixture {
 describe('every script', () => {
   /** How a copy that arrives late changes nothing for anybody else. */
   const RULES: readonly [why: string, scripts: RegExp][] = [
-    ['it takes something, and does nothing after its deadline', /\/(acquire|adopt|mark)(-all|-queued)?$/],
+    [
+      'it takes or records something, and does nothing after its deadline',
+      /\/(acquire|adopt|mark)(-all|-queued)?$|^job\/record$/,
+    ],
     [
       'it names a holder, which nobody else is',
       /\/(release|release-one|release-queued|reenter|renew|renew-capped|shorten|leave|set-count|extend)$/,
@@ -87,7 +90,7 @@ describe('every script', () => {
     )
   })
 
-  it('every script has a deadline exactly if it takes something', () => {
+  it('every script has a deadline exactly if it takes or records something', () => {
     const [[, takes]] = RULES as [(typeof RULES)[number]]
     for (const { name, expires = false } of SCRIPTS) assert.equal(expires, takes.test(name), name)
   })
