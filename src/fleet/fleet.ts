@@ -196,7 +196,7 @@ export class Fleet {
   }
 
   /** @internal Records a run for `jobs()`. @throws the error of Redis */
-  async recordJob({ name, ...report }: Omit<JobReport, 'key'> & { name: string }, timeoutMs: number): Promise<void> {
+  async recordJob({ name, ...report }: Omit<JobReport, 'key'> & { name: string }, timeoutMs?: number): Promise<void> {
     this.#context.assertUsable(name)
     const { recordJob } = await import('./jobs.js')
     await recordJob(this.#context.scripts, { key: this.#keyOf(name), ...report }, timeoutMs)

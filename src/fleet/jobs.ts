@@ -33,8 +33,11 @@ export interface JobReport {
   readonly exitCode?: number | undefined
 }
 
-/** @throws as `Scripts.run` */
-export async function recordJob(scripts: Scripts, report: JobReport, timeoutMs: number): Promise<void> {
+/**
+ * @param timeoutMs  how long to wait for the reply; default `commandTimeoutMs`
+ * @throws as `Scripts.run`
+ */
+export async function recordJob(scripts: Scripts, report: JobReport, timeoutMs?: number): Promise<void> {
   const { key, holder = '', label, everyMs = '', ranMs, exitCode = '' } = report
   const cut = label.slice(0, MAX_LABEL)
   await scripts.run(

@@ -2,11 +2,12 @@
 import type { Client } from '../../client.js'
 import { messageOf } from '../../errors.js'
 import type { Hold } from '../../locks/hold.js'
+import { EXIT } from '../exit-codes.js'
 import { say } from '../stderr.js'
 import type { RunOptions } from './options.js'
 
-/** How long to wait for the reply, ms. Nothing waits for the first one, and the last one is sent beside the release. */
-const RECORD_MS = 500
+/** How long to wait for the last reply if the lock was lost, ms: maybe with Redis. Otherwise the release waits as long. */
+const LAST_MS = 1_000
 
 /** What `holdfast jobs` shows of this run. No failure to record it changes the run: it is a warning, once. */
 export class JobRecord {
@@ -33,9 +34,9 @@ export class JobRecord {
     return performance.now() - this.#startedAt
   }
 
-  /** The program has ended. */
+  /** The program has ended. Resolves when that is recorded, or cannot be. */
   async ended(exitCode: number): Promise<void> {
-    await this.#write(exitCode)
+    await this.#write(exitCode, exitCode === EXIT.lost ? LAST_MS : undefined)
   }
 
   /** The lock was taken, so the program has not been started. A job that is expected is known from then on. */
@@ -49,13 +50,13 @@ export class JobRecord {
     say(`warning: holdfast jobs may not show this run: ${messageOf(this.#failure)} (--no-record turns this off)`)
   }
 
-  async #write(exitCode?: number): Promise<void> {
+  async #write(exitCode?: number, timeoutMs?: number): Promise<void> {
     const { lockName: name, label, everyMs, isRecorded } = this.#options
     if (!isRecorded) return
     const holder = this.#holder
     const ranMs = holder === undefined ? 0 : this.ranMs
     try {
-      await this.#client.fleet.recordJob({ name, holder, label, everyMs, ranMs, exitCode }, RECORD_MS)
+      await this.#client.fleet.recordJob({ name, holder, label, everyMs, ranMs, exitCode }, timeoutMs)
       this.#failure = undefined // the last report has all that the first had
     } catch (error) {
       this.#failure ??= error
