@@ -14,7 +14,7 @@ import { runTestFiles } from './test/stalls.mjs'
 /** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
 const FAST = [
   /^test\/(unit|harness|memory|package)\//,
-  /^test\/docs\/(configuration|guarantees|pages)\.test/,
+  /^test\/docs\/(configuration|guarantees|names|pages)\.test/,
   /^test\/support\/(late-copies|servers\/tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,
 ]

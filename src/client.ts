@@ -106,7 +106,7 @@ export class Client extends ClientEmitter {
    * The re-entrant lock with this name. It costs nothing: no command is sent, and nothing is stored.
    * @param name  any non-empty text up to 1 MiB; the key in Redis is the name itself, as with Redisson
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getLock('order:1001').withLock(async () => await charge('1001'))`
+   * @example `await client.getLock('lock:order:1001').withLock(async () => await charge('1001'))`
    * @see Redisson `RedissonClient.getLock`
    */
   getLock(name: string): Lock {
@@ -117,7 +117,7 @@ export class Client extends ClientEmitter {
    * The re-entrant lock that is granted in the order of requests, across clients and languages. Each waiter has its place
    * in Redis; a dead one costs the others a few seconds when its turn comes. Choose it where no waiter may be overtaken.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getFairLock('ticket-desk').withLock(async () => await serve())`
+   * @example `await client.getFairLock('lock:ticket-desk').withLock(async () => await serve())`
    * @see Redisson `RedissonClient.getFairLock`
    */
   getFairLock(name: string): Lock {
@@ -128,7 +128,7 @@ export class Client extends ClientEmitter {
    * The lock that cannot be re-entered: a request inside its own call chain is a `SelfDeadlockError` at once. Choose it
    * where a nested call would be a mistake. To other clients it is a plain lock.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getNonReentrantLock('import').withLock(async () => await runImport())`
+   * @example `await client.getNonReentrantLock('lock:import').withLock(async () => await runImport())`
    * @see Redisson `RedissonClient.getNonReentrantLock`
    */
   getNonReentrantLock(name: string): Lock {
@@ -138,7 +138,7 @@ export class Client extends ClientEmitter {
   /**
    * The fair lock that cannot be re-entered.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getNonReentrantFairLock('import').withLock(async () => await runImport())`
+   * @example `await client.getNonReentrantFairLock('lock:import').withLock(async () => await runImport())`
    * @see Redisson `RedissonClient.getNonReentrantFairLock`
    */
   getNonReentrantFairLock(name: string): Lock {
@@ -148,7 +148,7 @@ export class Client extends ClientEmitter {
   /**
    * Many readers or one writer.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getReadWriteLock('prices').readLock().withLock(async () => await readPrices())`
+   * @example `await client.getReadWriteLock('lock:prices').readLock().withLock(async () => await readPrices())`
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
   getReadWriteLock(name: string): ReadWriteLock {
@@ -159,7 +159,7 @@ export class Client extends ClientEmitter {
    * The re-entrant lock whose holds carry a fencing token, an ever-increasing number: `hold.fencingToken`. Choose it where
    * the resource can check the token: that protects it even from a holder that was paused beyond its lease.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getFencedLock('ledger').withLock(async ({ fencingToken }) => await write(fencingToken))`
+   * @example `await client.getFencedLock('lock:ledger').withLock(async ({ fencingToken }) => await write(fencingToken))`
    * @see Redisson `RedissonClient.getFencedLock`
    */
   getFencedLock(name: string): FencedLock {
@@ -170,7 +170,7 @@ export class Client extends ClientEmitter {
    * The re-entrant lock whose waiters poll, without subscriptions. Choose it for very many names that are held for a moment
    * each, where subscriptions would cost more than they save.
    * @throws {ConfigError} the name cannot be a key, or the back-off cannot work
-   * @example `await client.getSpinLock('session:7').withLock(async () => await touch())`
+   * @example `await client.getSpinLock('lock:session:7').withLock(async () => await touch())`
    * @see Redisson `RedissonClient.getSpinLock`
    */
   getSpinLock(name: string, options?: SpinLockOptions): Lock {
@@ -182,18 +182,18 @@ export class Client extends ClientEmitter {
    * The lock of `SET key value NX PX` and compare-and-delete, to share with services that use node-redlock, redis-py,
    * redsync and the like while they are migrated one by one. Those poll and publish nothing, so waiting for them is polling.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getStringLock('order:1001').withLock({ leaseTimeMs: 10_000 }, async () => await charge('1001'))`
+   * @example `await client.getStringLock('lock:order:1001').withLock({ leaseTimeMs: 10_000 }, async () => await charge('1001'))`
    */
   getStringLock(name: string): Lock {
     return new Lock(this.#context, STRING, name, this.#key(name))
   }
 
   /**
-   * Several values of one group as one lock, all or none, at the price of one: `('order:1001', ['line 1', 'line 2'])`.
+   * Several values of one group as one lock, all or none, at the price of one: `('lock:order:1001', ['line 1', 'line 2'])`.
    * Locks with a value in common exclude each other.
    * @param values  any texts; order and duplicates do not matter
    * @throws {ConfigError} the group cannot be a key, or there are no values
-   * @example `await client.getFasterMultiLock('order:1001', ['line 1', 'line 2']).withLock(async () => await pack())`
+   * @example `await client.getFasterMultiLock('lock:order:1001', ['line 1', 'line 2']).withLock(async () => await pack())`
    * @see Redisson `RedissonClient.getMultiLock(group, values)`, with `StringCodec` in its configuration
    */
   getFasterMultiLock(group: string, values: readonly string[]): Lock {
@@ -205,7 +205,7 @@ export class Client extends ClientEmitter {
    * Permits without holders or leases: what a crashed process acquired is never returned. You probably want
    * `getPermitExpirableSemaphore`.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getSemaphore('printers').withPermit(async () => await print())`
+   * @example `await client.getSemaphore('lock:printers').withPermit(async () => await print())`
    * @see Redisson `RedissonClient.getSemaphore`
    */
   getSemaphore(name: string): Semaphore {
@@ -216,7 +216,7 @@ export class Client extends ClientEmitter {
    * Permits with ids and leases, which limit how many holders there are across all processes. The permits of a crashed
    * holder come back when their leases end.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getPermitExpirableSemaphore('api').withPermit(async () => await callApi())`
+   * @example `await client.getPermitExpirableSemaphore('lock:api').withPermit(async () => await callApi())`
    * @see Redisson `RedissonClient.getPermitExpirableSemaphore`
    */
   getPermitExpirableSemaphore(name: string): PermitExpirableSemaphore {
@@ -226,7 +226,7 @@ export class Client extends ClientEmitter {
   /**
    * A latch that opens, for every waiter, once it was counted down to zero.
    * @throws {ConfigError} the name cannot be a key
-   * @example `await client.getCountDownLatch('workers-ready').await({ waitTimeMs: 60_000 })`
+   * @example `await client.getCountDownLatch('lock:workers-ready').await({ waitTimeMs: 60_000 })`
    * @see Redisson `RedissonClient.getCountDownLatch`
    */
   getCountDownLatch(name: string): CountDownLatch {
@@ -240,7 +240,7 @@ export class Client extends ClientEmitter {
    * @returns what `fn` returned
    * @throws as `Lock.withLock`
    * @example
-   * await client.withLock(['account:1', 'account:2'], { waitTimeMs: 5_000 }, async () => await transfer())
+   * await client.withLock(['lock:account:1', 'lock:account:2'], { waitTimeMs: 5_000 }, async () => await transfer())
    * @see Redisson `RLock`, `RedissonMultiLock`: same locks
    */
   withLock<T>(names: string | readonly string[], fn: LockedCallback<T>): Promise<T>
@@ -263,7 +263,7 @@ export class Client extends ClientEmitter {
    * @throws {ConfigError} the name or an option cannot work
    * @throws {ClientClosedError} the client is closed
    * @example
-   * client.elect('leader:invoices', {
+   * client.elect('lock:leader:invoices', {
    *   onElected: async (signal, { fencingToken }) => await sendInvoices({ signal, fencingToken }),
    *   onLost: (error) => console.error(error),
    * })
@@ -302,7 +302,7 @@ export class Client extends ClientEmitter {
    * @param holder  the return value of `handOver()`
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
    * @throws {OutcomeUnknownError} Redis did not reply; what it may have adopted is released in the background
-   * @example `const hold = await client.adopt('order:1001', job.holder)`
+   * @example `const hold = await client.adopt('lock:order:1001', job.holder)`
    */
   async adopt(lockName: string, holder: string, options: HoldOptions = {}): Promise<Hold> {
     return await this.getLock(lockName).adopt(holder, options)

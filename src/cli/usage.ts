@@ -70,9 +70,9 @@ Exit code: the program's own, 128 + N if signal N ended it or the wait for the l
   127  the program was not found
 
 Examples:
-  holdfast run nightly-report --at-least 10m --every 24h -- ./report.sh
-  holdfast run deploy:shop --wait 10m --verbose -- make deploy
-  holdfast run thumbnails --permits 4 -- ./thumbnails.sh`
+  holdfast run lock:nightly-report --at-least 10m --every 24h -- ./report.sh
+  holdfast run lock:deploy:shop --wait 10m --verbose -- make deploy
+  holdfast run lock:thumbnails --permits 4 -- ./thumbnails.sh`
 
 export const DOCTOR_USAGE = `Usage: holdfast doctor [options]
 

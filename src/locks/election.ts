@@ -84,7 +84,7 @@ export class Election {
    *   only when that has ended
    * @throws what `finished` rejects with
    * @example
-   * const election = client.elect('leader:invoices', { onElected: sendInvoices })
+   * const election = client.elect('lock:leader:invoices', { onElected: sendInvoices })
    * await election.resign() // others lead from here on
    */
   async resign(): Promise<void> {

@@ -166,7 +166,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
    * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
    * @throws {ConfigError} this kind of lock cannot be handed over: a read or write lock, a multi-lock of values
-   * @example `const hold = await client.getFairLock('order:1001').adopt(job.holder)`
+   * @example `const hold = await client.getFairLock('lock:order:1001').adopt(job.holder)`
    */
   async adopt(holder: string, options: HoldOptions = {}): Promise<H> {
     const { context, kind, name: lockName } = this

@@ -332,7 +332,7 @@ function byKeyAndQueue(a: Lock, b: Lock): number {
 /**
  * Several locks as one: all or none, of any kind and of any clients.
  * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
- * @example `await getMultiLock(client.getLock('a'), client.getLock('b')).withLock(async () => await transfer())`
+ * @example `await getMultiLock(client.getLock('lock:a'), client.getLock('lock:b')).withLock(async () => await transfer())`
  * @see Redisson `RedissonClient.getMultiLock(locks)`
  */
 export function getMultiLock(...locks: readonly Lock[]): MultiLock {

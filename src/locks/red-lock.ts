@@ -238,7 +238,7 @@ class Vote {
 /**
  * Locks on independent servers as one that needs a majority of them: three or five locks, each of its own client.
  * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
- * @example `await getRedLock(one.getLock('a'), two.getLock('a'), three.getLock('a')).withLock(async () => await work())`
+ * @example `await getRedLock(...clients.map((client) => client.getLock('lock:a'))).withLock(async () => await work())`
  * @see Redisson `RedissonRedLock`
  */
 export function getRedLock(...locks: readonly Lock[]): RedLock {

@@ -11,7 +11,7 @@ import { getHoldfastToken } from './inject.js'
 export interface HoldfastHealthOptions {
   /** How long to wait for Redis, ms; default 1 000. */
   timeoutMs?: number | undefined
-  /** The lock that is inspected, for a user whose ACL limits the keys; default `holdfast:health`. It is not acquired. */
+  /** The lock that is inspected, which the Redis user must be allowed to read; default `lock:health`. It is not acquired. */
   lockName?: string | undefined
 }
 
@@ -41,7 +41,7 @@ export class HoldfastHealth {
     const own = ownOptions(options, { timeoutMs: 1, lockName: 1 })
     const timeoutMs = checkDuration('timeoutMs', own.timeoutMs ?? 1_000, 1)
     const key = getHoldfastToken(name)
-    const lock = this.#client(key).getLock(own.lockName ?? 'holdfast:health')
+    const lock = this.#client(key).getLock(own.lockName ?? 'lock:health')
     const startedAt = monotonicNow()
     try {
       await within(timeoutMs, lock.isLocked())

@@ -13,7 +13,7 @@ const VALUE = 'a non-empty string, a finite number, a bigint or a boolean'
 /**
  * Name a parameter of a `@Locked` method for the template: `@LockKey('id') id: string` is `{id}` in it. The names in the
  * source do not exist at run time.
- * @example `@Locked('order:{id}') async charge(@LockKey('id') id: string) {}`
+ * @example `@Locked('lock:order:{id}') async charge(@LockKey('id') id: string) {}`
  */
 export function LockKey(name: string): ParameterDecorator {
   if (typeof name !== 'string' || !IDENTIFIER.test(name)) {

@@ -62,7 +62,7 @@ const holds = shared('locked-holds.1', () => new AsyncLocalStorage<Hold>())
  *   that returns the name for the arguments
  * @throws {ConfigError} at once, if the template cannot be parsed or an option cannot work; from the method, before any
  *   command, if the arguments do not make a name
- * @example `@Locked('order:{0}', { waitTimeMs: 5_000 }) async charge(orderId: string) {}`
+ * @example `@Locked('lock:order:{0}', { waitTimeMs: 5_000 }) async charge(orderId: string) {}`
  */
 export function Locked<const Name extends string | ((...args: never[]) => string), const Busy extends OnBusy = 'throw'>(
   name: Name,
