@@ -13,6 +13,7 @@ const MAX_BYTES_WITHOUT_GRAPH = 60_000
 /**
  * Ends the process if the page is over its budget.
  * @param folder  where to
+ * @returns the paths of its sources
  */
 export async function buildUi(folder = PAGE) {
   rmSync(folder, { recursive: true, force: true })
@@ -36,7 +37,9 @@ export async function buildUi(folder = PAGE) {
   })
   writePage(folder)
   expectWithinBudget(folder)
-  writeLicenses(folder, Object.keys(metafile.inputs)) // last, for scripts/build/fresh.mjs
+  const inputs = Object.keys(metafile.inputs)
+  writeLicenses(folder, inputs) // last, for scripts/build/fresh.mjs
+  return inputs
 }
 
 function writePage(folder) {
@@ -51,12 +54,12 @@ function writePage(folder) {
 }
 
 /** Writes the licences of the bundled packages: whatever is bundled is published. */
-function writeLicenses(folder, inputs) {
+export function writeLicenses(folder, inputs) {
   const packages = new Set(inputs.flatMap((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []))
   const texts = [...packages].sort().map((name) => {
     const home = join(root, 'node_modules', name)
     const file = readdirSync(home).find((one) => /^licen[cs]e/i.test(one))
-    if (file === undefined) fail(`${name} has no licence to publish with the page`)
+    if (file === undefined) fail(`${name} has no licence to publish`)
     return `${name}\n\n${readFileSync(join(home, file), 'utf8').trim()}\n`
   })
   writeFileSync(join(folder, 'licenses.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`))

@@ -7,8 +7,9 @@ const LTS = '26'
 const home = join(root, '.cache', 'node-lts')
 const node = join(home, 'node_modules', 'node', 'bin', 'node')
 
-/** Its path; fetched when it is not there yet. */
+/** Its path; fetched when it is not there yet, and this is another one. */
 export function ltsNode() {
+  if (process.version.startsWith(`v${LTS}.`)) return process.execPath
   if (!version().startsWith(`v${LTS}.`)) {
     console.log(`Fetching Node ${LTS} into .cache/node-lts …`)
     const install = ['install', '--no-save', '--no-audit', '--no-fund', '--prefix', home, `node@${LTS}`]

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 // Dispatches subcommands.
-import { readFileSync } from 'node:fs'
 import { messageOf } from '../errors.js'
 import { didYouMean } from './command-line.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { run } from './run/run.js'
 import { say, withoutUrls } from './stderr.js'
 import { USAGE } from './usage.js'
+import { version } from './version.js'
 
 const COMMANDS = ['run', 'jobs', 'ls', 'who', 'top', 'watch', 'unlock', 'deadlocks', 'ui', 'doctor', 'demo']
 
@@ -63,11 +63,6 @@ function print(text: string): number {
   return 0
 }
 
-function version(): string {
-  const file = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(file) as { version: string }).version
-}
-
 function report(error: unknown): number {
   if (error instanceof UsageError) {
     const command = COMMANDS.find((name) => name === process.argv[2])
@@ -85,6 +80,9 @@ const words = process.argv.slice(2)
 const shown = words.map(withoutUrls)
 if (shown.some((word, index) => word !== words[index])) process.title = ['holdfast', ...shown].join(' ')
 
-const exitCode = await main(words).catch(report)
-// Exit even if a connection or a child process is still open, once a pipe has taken all that was printed.
-process.stdout.write('', () => process.exit(exitCode))
+process.exitCode = EXIT.software // if nothing is left to wait for
+// No `await` here, which the program as one file cannot have.
+void main(words)
+  .catch(report)
+  // Exit even if a connection or a child process is still open, once a pipe has taken all that was printed.
+  .then((exitCode) => process.stdout.write('', () => process.exit(exitCode)))
