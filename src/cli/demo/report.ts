@@ -78,7 +78,7 @@ export function explanation(terminal: Terminal): string[] {
     `  Both sales ran the same code, the second one as ${terminal.paint('bold', 'await lock.withLock(buy)')}.`,
     '  Without the lock, buyers read the stock while others are about to change it.',
     '',
-    `  Next: guard a command    ${terminal.paint('cyan', 'npx holdfast run nightly-report -- node report.js')}`,
+    `  Next: guard a command    ${terminal.paint('cyan', 'holdfast run lock:nightly-report -- node report.js')}`,
     `        guard your code    ${terminal.paint('cyan', "import { connect } from 'holdfast'")}`,
   ]
 }
