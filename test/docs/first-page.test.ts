@@ -9,7 +9,6 @@ import { promisify } from 'node:util'
 import { spawnChild } from '../support/processes/child.js'
 import { startNpmRegistry } from '../support/servers/npm-registry.js'
 import { startRedis } from '../support/servers/redis-server.js'
-import { withoutRepository } from '../support/without-repository.js'
 import { type CodeBlock, codeBlocksOf } from './code-blocks.js'
 
 const run = promisify(execFile)

@@ -39,10 +39,10 @@ describe(PAGE, { timeout: 300_000 }, () => {
     const commands = block('sh', 'npm install -g').replace(SHOWN_URL, redis.url)
     const { stdout } = await ended(['npm', 'config', 'get', 'globalconfig'])
     first = await ended(['bash', '-e', '-c', commands], {
+      ...registry.environmentIn(folder),
+      PATH: env['PATH'],
       npm_config_globalconfig: stdout.trim(), // of this machine, not below the prefix
       npm_config_prefix: join(folder, 'prefix'),
-      npm_config_registry: registry.url,
-      npm_config_cache: join(folder, 'npm-cache'), // not the package as it was packed before
     })
     for (const [language, name] of [
       ['python', 'report.py'],

@@ -5,8 +5,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { withoutRepository } from '../without-repository.js'
 
 const exec = promisify(execFile)
 
@@ -59,11 +60,4 @@ async function pack(): Promise<Buffer> {
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
-}
-
-/** Without what npm and the test runner set for this process, and without the programs of this repository. */
-function withoutRepository(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !/^(npm_|NODE_)/i.test(name)))
-  const path = (rest['PATH'] ?? '').split(delimiter).filter((entry) => !entry.includes('node_modules'))
-  return { ...rest, PATH: path.join(delimiter) }
 }
