@@ -3,6 +3,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Controller, Get, Inject, Injectable, type OnApplicationShutdown, Param } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import { Redis } from 'ioredis'
+import { aclRule } from '../../src/doctor/acl.js'
 import { Client, ConfigError, connect } from '../../src/index.js'
 import {
   currentHold,
@@ -16,6 +17,7 @@ import {
 } from '../../src/nestjs/index.js'
 import { expectNothingLeft } from '../support/leak-check.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
+import { ENGINE_VERSION } from '../support/servers/engine.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { Gate, type RunningApp, startApp } from './app.js'
@@ -356,6 +358,14 @@ describe('HoldfastHealth', () => {
     assert.equal(stock['holdfast:stock']?.status, 'up')
     await assert.rejects(health.check('nobody'), ConfigError)
     await assert.rejects(health.check(undefined, { timeoutMs: 0 }), ConfigError)
+  })
+
+  it('HoldfastHealth reports up for a user with the rights that holdfast doctor --acl prints', async () => {
+    await server.admin.call('ACL', ...aclRule('health', 'lock:', ENGINE_VERSION).split(' ').slice(1))
+    const url = server.url.replace('//', '//health:secret@')
+    await using running = await startApp({ imports: [HoldfastModule.forRoot(url)] })
+    const { holdfast } = await running.app.get(HoldfastHealth, { strict: false }).check()
+    assert.equal(holdfast?.status, 'up', JSON.stringify(holdfast))
   })
 
   it('HoldfastHealth reports down within its timeout when Redis is silent, and up when it is back', async () => {
