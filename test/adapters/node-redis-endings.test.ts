@@ -1,8 +1,11 @@
 /** Connections of node-redis that are given up while they are being opened. */
 import { after, before, describe, it } from 'node:test'
+import { createCluster } from 'redis'
 import { endingOf, type NodeRedisLike } from '../../src/adapters/node-redis/client.js'
+import { nodeRedis } from '../../src/adapters/node-redis/port.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
-import { waitUntil } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 
 interface Library {
   createClient(options: object): NodeRedisLike
@@ -43,4 +46,20 @@ describe('a connection that is ended', () => {
       }
     })
   }
+
+  it('a connection to a cluster ended at any time while it opens leaves none to any node', async () => {
+    await using cluster = await startCluster()
+    const user = createCluster({ rootNodes: cluster.urls.map((url) => ({ url })) })
+    user.on('error', () => {})
+    await user.connect()
+    const before = (await cluster.connections()).length
+    for (let ms = 0; ms < 15; ms += 0.5) {
+      const port = nodeRedis(user as unknown as NodeRedisLike)
+      port.send(['GET', 'a'], 'a').catch(() => {})
+      await sleep(ms)
+      await port.close()
+    }
+    await waitUntil(async () => (await cluster.connections()).length === before, { message: 'all are ended' })
+    user.destroy()
+  })
 })

@@ -9,6 +9,7 @@ import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike
 
 /** The part of a node-redis cluster (6 or later) that Holdfast uses. */
 export interface NodeRedisClusterLike extends NodeRedisBase {
+  readonly _options: { readonly defaults?: { readonly socket?: object | undefined } | undefined }
   readonly slots: readonly ({ readonly master: Master } | undefined)[]
   readonly masters: readonly Master[]
   readonly replicas?: readonly Master[]

@@ -1,4 +1,5 @@
 // holdfast/node-redis: a node-redis client as a port.
+import { setMaxListeners } from 'node:events'
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
 import { warnOfRefusedSignIn } from '../connection-error.js'
@@ -121,13 +122,15 @@ function anotherOf(
   except: string,
   sentinels?: readonly SentinelAddress[],
 ): Opened {
-  const own = another(client, except, sentinels)
+  const sockets = new AbortController()
+  setMaxListeners(0, sockets.signal) // one per node
+  const own = another(client, except, sockets.signal, sentinels)
   own.on('error', () => {})
   let hasEnded = false
   const ready = connectsLater(own, () => client.isOpen && !hasEnded)
   const end = async (): Promise<void> => {
     hasEnded = true
-    endWhenConnected(own)
+    endWhenConnected(own, sockets)
   }
   const port = 'slots' in own ? new NodeRedisClusterPort(own, end, ready) : new NodeRedisSentinelPort(own, end, ready)
   return { port, ready, end }
@@ -136,11 +139,13 @@ function anotherOf(
 /**
  * Another client with the same settings, for the same deployment.
  * @param except  an unresponsive server of a cluster, which must not be asked for the others; empty: none
+ * @param signal  ends the sockets of a cluster
  * @param sentinels  those that reply; by default the one that the client is connected to
  */
 function another(
   client: NodeRedisClusterLike | NodeRedisSentinelLike,
   except: string,
+  signal: AbortSignal,
   sentinels: readonly SentinelAddress[] = [],
 ): NodeRedisClusterLike | NodeRedisSentinelLike {
   if (!('slots' in client)) {
@@ -160,7 +165,11 @@ function another(
     const colon = address.lastIndexOf(':')
     return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
   })
-  return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as NodeRedisClusterLike
+  const { defaults } = client._options
+  return client.duplicate({
+    defaults: { ...defaults, socket: { ...defaults?.socket, signal } },
+    ...(rootNodes.length > 0 ? { rootNodes } : {}),
+  }) as NodeRedisClusterLike
 }
 
 /** The options that Holdfast reads. */

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net'
 import { contend, openClient } from '../failover.js'
 import { onCommand, report } from './child.js'
 
@@ -18,5 +19,14 @@ async function run(): Promise<void> {
   report({ at: 'done', history })
   stop()
   // Nothing of ours may keep the process alive. If something does, the test says what.
-  setTimeout(() => console.error('still open:', process.getActiveResourcesInfo().join()), 5_000).unref()
+  setTimeout(() => console.error('still open:', openHandles().join()), 5_000).unref()
+}
+
+/** What keeps the process, and where its sockets lead. */
+function openHandles(): string[] {
+  const sockets = (process as unknown as { _getActiveHandles(): unknown[] })
+    ._getActiveHandles()
+    .filter((handle) => handle instanceof Socket && handle.remotePort !== undefined)
+    .map((socket) => `to ${(socket as Socket).remotePort}`)
+  return [...process.getActiveResourcesInfo(), ...sockets]
 }
