@@ -10,7 +10,7 @@ import type { TlsFiles } from './config/tls.js'
 import { ConfigError } from './errors.js'
 import { callerOf, countOpen, redisOfClient, redisOfDeployment, redisOfUrl } from './open-clients.js'
 import { within } from './util/timeout.js'
-import { checkDuration, ownOptions } from './util/validate.js'
+import { checkDuration, checkOptionalBoolean, ownOptions } from './util/validate.js'
 import { keysIgnored } from './warnings.js'
 import { threadFileNextTo } from './watchdog/thread-client.js'
 
@@ -28,6 +28,11 @@ export interface ConnectOptions extends ClientOptions {
    * addresses with `rediss://`.
    */
   tls?: TlsFiles | undefined
+  /**
+   * With `url` or `config`: whether to resolve at once, also while Redis is unreachable, and connect with the first command.
+   * Default false. Redisson's `lazyInitialization`.
+   */
+  lazy?: boolean | undefined
   /** How to renew what is held while the event loop is blocked. Default: it is not renewed. */
   watchdog?: WatchdogOptions | undefined
 }
@@ -52,7 +57,16 @@ const DEFAULT_BLOCK_LEASES = 4
 /** How long to wait for a connection beside that of the user's client, ms. */
 const OPEN_MS = 1_000
 const DEFAULT_URL = 'redis://127.0.0.1:6379'
-const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, credentialsResolver: 1, tls: 1, watchdog: 1 }
+const CONNECT_OPTIONS = {
+  ...CLIENT_OPTIONS,
+  url: 1,
+  client: 1,
+  config: 1,
+  credentialsResolver: 1,
+  tls: 1,
+  lazy: 1,
+  watchdog: 1,
+}
 
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
@@ -61,8 +75,8 @@ const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, crede
  *
  * Options take precedence over those in `config`. Keys of `config` that Holdfast ignores are reported in one `warning` of
  * the client.
- * @returns the client, once Redis has replied (with `url` or `config`) or a second connection is open (with `client`, after a
- *   second at the latest)
+ * @returns the client, once Redis has replied (with `url` or `config`; with `lazy` at once) or a second connection is open
+ *   (with `client`, after a second at the latest)
  * @throws {ConfigError} an option or a key of the configuration cannot work, or the watchdog thread cannot be started
  * @throws the Redis client's error if Redis is unreachable, does not reply within 10 s (`connectTimeout`), rejects the
  *   password or does not have the database
@@ -79,7 +93,7 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   refuseMisusedTarget(target)
   const options = typeof target === 'string' ? { url: target } : target
   const own = ownOptions(options, CONNECT_OPTIONS)
-  const { url, client, config, credentialsResolver, tls, watchdog, ...rest } = own
+  const { url, client, config, credentialsResolver, tls, lazy, watchdog, ...rest } = own
   if ([url, client, config].filter((one) => one !== undefined).length !== 1) {
     throw new ConfigError('connect', undefined, 'one of url, client and config')
   }
@@ -93,11 +107,17 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
       'config: a client of your own, or a URL with rediss://, has its own settings',
     )
   }
+  const isLazy = checkOptionalBoolean('lazy', lazy) ?? false
+  if (isLazy && client !== undefined)
+    throw new ConfigError('lazy', undefined, 'url or config: your own client connects')
   const { lockWatchdogTimeoutMs } = checkClientOptions(rest) // before a connection is opened
   if (config !== undefined) return await openConfig(config, own, rest, caller)
   const href = url === undefined ? undefined : await checkUrl(url, 'url')
   const thread = await threadOf(watchdog, href, lockWatchdogTimeoutMs)
-  const port = href === undefined ? await openPort(client) : await openUrl(href)
+  if (isLazy && thread) {
+    throw new ConfigError('lazy', undefined, 'config: the watchdog thread connects to a url at once')
+  }
+  const port = href === undefined ? await openPort(client) : await openUrl(href, isLazy)
   const opened = new Client(port, rest)
   if (thread) await opened.protect(thread)
   countOpen(opened, caller, href === undefined ? redisOfClient(client, port) : redisOfUrl(href))
@@ -118,16 +138,17 @@ function ofEnvironment(): ConnectOptions {
 
 async function openConfig(
   config: string | URL | RedissonConfig,
-  { nameMapper, credentialsResolver, tls, watchdog }: ConnectOptions,
+  { nameMapper, credentialsResolver, tls, lazy, watchdog }: ConnectOptions,
   rest: ClientOptions,
   caller: string | undefined,
 ): Promise<Client> {
   const { describe, overridden } = await import('./config/deployment.js')
   const overrides = { nameMapper, credentialsResolver, tls }
   const isFile = typeof config === 'string' || config instanceof URL
-  const loaded = isFile
+  const found = isFile
     ? await (await import('./config/load.js')).loadConfig(config, overrides)
     : overridden(config, overrides)
+  const loaded = lazy === undefined ? found : { ...found, lazyInitialization: lazy }
   const deployment = describe(loaded)
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
   const options = { ...deployment.options, ...given }

@@ -11,9 +11,9 @@ import { clientInsteadOf } from './misuse.js'
 export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | RedisPort
 
 /** Opens ioredis for a URL that was checked. */
-export async function openUrl(url: string): Promise<RedisPort> {
+export async function openUrl(url: string, isLazy = false): Promise<RedisPort> {
   const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
-  return ownedIoredis(await servers.openUrl(url, DISCONNECT_TIMEOUT_MS))
+  return ownedIoredis(await servers.openUrl(url, DISCONNECT_TIMEOUT_MS, isLazy))
 }
 
 /** Opens ioredis for a configuration. */

@@ -193,12 +193,39 @@ lockWatchdogTimeout: 12000
     assert(mapped.length >= 3)
   })
 
-  it('with lazyInitialization the first command connects', async () => {
-    const proxyless = single({}, { lazyInitialization: true })
+  it('with lazyInitialization or lazy, connect resolves without a Redis, and the first command connects', async () => {
+    const config = single({}, { lazyInitialization: true })
+    const ways: ConnectOptions[] = [
+      { config },
+      { config: single(), lazy: true },
+      { url: fixture.server.url, lazy: true },
+    ]
+    for (const way of ways) {
+      await fixture.server.kill()
+      const client = await open(way)
+      await fixture.server.restart()
+      await client.getLock('a').withLock(async () => assert.deepEqual(await fixture.server.admin.keys('*'), ['a']))
+    }
+  })
+
+  it('a lazy client fails its commands while there is no Redis, and works from when there is one', async () => {
     await fixture.server.kill()
-    const client = await open({ config: proxyless })
+    const client = await open({ url: fixture.server.url, lazy: true, commandTimeoutMs: 300 })
+    await assert.rejects(client.getLock('a').tryLock(), { code: 'LOCK_OUTCOME_UNKNOWN', message: /ECONNREFUSED/ })
     await fixture.server.restart()
-    await client.getLock('a').withLock(async () => assert.deepEqual(await fixture.server.admin.keys('*'), ['a']))
+    await waitUntil(() => client.withLock('a', () => true).catch(() => false))
+  })
+
+  it('lazy: false takes precedence over lazyInitialization, and lazy is refused where it cannot be', async () => {
+    const nobody = { singleServerConfig: { address: 'redis://127.0.0.1:1' }, lazyInitialization: true }
+    assert.match((await refusal({ config: nobody, lazy: false })).message, /ECONNREFUSED/)
+    const { url } = fixture.server
+    const impossible: ConnectOptions[] = [
+      { client: fixture.server.admin, lazy: true },
+      { url, lazy: true, watchdog: { thread: true } },
+      { url, lazy: 'yes' as never },
+    ]
+    for (const options of impossible) await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'lazy' })
   })
 
   it('connect fails soon, without secrets, if Redis refuses it or cannot be reached', async () => {

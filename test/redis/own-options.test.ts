@@ -17,7 +17,7 @@ const WRONG = Object.freeze({ from: 'Object.prototype' })
 const LOCK_OPTIONS = ['leaseTimeMs', 'maxHoldMs', 'warnAfterMs', 'label', 'waitTimeMs', 'within']
 const OTHER_OPTIONS = ['onAcquire', 'onRelease', 'permits', 'timeToLiveMs', 'drainMs', 'backOff', 'delayMs']
 /** Without `client`, of which ioredis takes the one of Object.prototype for its command CLIENT. */
-const CONNECT_OPTIONS = [...Object.keys(CLIENT_OPTIONS), 'url', 'config', 'credentialsResolver', 'watchdog']
+const CONNECT_OPTIONS = [...Object.keys(CLIENT_OPTIONS), 'url', 'config', 'credentialsResolver', 'lazy', 'watchdog']
 const THREAD_OPTIONS = ['thread', 'maxBlockMs', 'connection']
 
 let server: RedisServer

@@ -242,6 +242,7 @@ describe('a server without INFO, as at some hosts', () => {
     'a configuration that connects lazily': (address) => ({
       config: { singleServerConfig: { address }, lazyInitialization: true },
     }),
+    'a URL, lazily,': (url) => ({ url, lazy: true }),
     'an ioredis client': (url) => {
       const client = new Redis(url)
       client.on('error', () => {})

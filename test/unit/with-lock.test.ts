@@ -80,6 +80,29 @@ describe('withLock()', () => {
     await assert.rejects(failing, ({ lockName, message }: LeaseLostError) => lockName === 'b' && !/ ran /.test(message))
   })
 
+  it('withLock() answers commandTimeoutMs late if Redis falls silent during the work, with a background release at once', async () => {
+    const { clock, lock, port, warnings } = fixture
+    for (const [release, lateMs] of [
+      ['await', 1_000],
+      ['background', 0],
+    ] as const) {
+      let endedAt = 0
+      const call = lock.withLock({ release }, () => {
+        port.isDisconnected = true
+        endedAt = clock.now()
+        return 'value'
+      })
+      assert.equal(await clock.until(call), 'value')
+      assert.equal(clock.now() - endedAt, lateMs)
+      port.isDisconnected = false
+      await clock.advance(10_000)
+    }
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['LOCK_OUTCOME_UNKNOWN', 'LOCK_OUTCOME_UNKNOWN'],
+    )
+  })
+
   it('withLock() calls onAcquire before and onRelease after, and warns of what onRelease throws', async () => {
     const calls: string[] = []
     const options = {

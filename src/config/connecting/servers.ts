@@ -25,9 +25,9 @@ const CONNECT_TIMEOUT_MS = 10_000
 const SLOTS_TIMEOUT_MS = 2_000
 
 /** Opens a client for a URL that was checked. @throws as `openDeployment` */
-export async function openUrl(url: string, disconnectTimeout: number): Promise<Opened> {
+export async function openUrl(url: string, disconnectTimeout: number, isLazy = false): Promise<Opened> {
   const { Redis } = await importIoredis('url')
-  const shared = { isUp: false }
+  const shared = { isUp: isLazy }
   const [place, found] = ioredisArguments(url)
   const redis = new Redis(place, {
     ...found,
@@ -38,7 +38,7 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
     disconnectTimeout,
     reconnectOnError,
   })
-  return await started(redis, shared, CONNECT_TIMEOUT_MS)
+  return isLazy ? lazily(redis) : await started(redis, shared, CONNECT_TIMEOUT_MS)
 }
 
 /**
@@ -53,13 +53,15 @@ export async function openDeployment(deployment: Deployment, disconnectTimeout: 
     deployment.mode === 'cluster'
       ? cluster(ioredis, shared, disconnectTimeout)
       : new ioredis.Redis(redisOptions(ioredis, shared, disconnectTimeout))
-  if (deployment.isLazy) {
-    client.on('error', () => {})
-    return client
-  }
+  if (deployment.isLazy) return lazily(client)
   const opened = await started(client, shared, deployment.connectTimeoutMs, unreachable(deployment))
   if (deployment.mode === 'cluster' && deployment.checksSlotsCoverage) checkCoverage(opened as Cluster)
   return opened
+}
+
+/** The first command connects, and fails with what fails then: without a listener ioredis prints it as well. */
+function lazily(client: Opened): Opened {
+  return client.on('error', () => {})
 }
 
 /** A demoted server rejects writes with READONLY: the next connection finds its successor. */
