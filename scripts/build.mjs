@@ -36,6 +36,7 @@ buildTypes()
 format()
 for (const [path, code, options] of others) write(path, (await minify(code, path, options)).code)
 await buildCommonJs()
+await buildEdge()
 await buildUi()
 setModes()
 console.log(`Built dist in ${since(start)}`)
@@ -94,7 +95,8 @@ async function bundleEsm() {
     const code = withFiles(
       text.replace(/^\/\/ src\/.*\n/gm, ''),
       path,
-      (file) => `new URL('${file}', import.meta.url).href`,
+      // Not `new URL('…', import.meta.url)`, for which bundlers look for a file.
+      (file) => `new URL(import.meta.url?.replace(/[^/]*$/, '${file}')).href`,
     )
     if (ofThese(READABLE) > bytes / 2) readable.push([path, code])
     else others.push([path, code, { keepNames: ofThese(NAMELESS) < bytes / 2 }])
@@ -120,6 +122,12 @@ async function buildCommonJs() {
     write(path, (await minify(code, path, { keepNames: false, supported, format: 'cjs' })).code)
   }
   writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+/** What edge runtimes get. */
+async function buildEdge() {
+  const { code } = await transform(readFileSync(join(root, 'src/edge.cts'), 'utf8'), { loader: 'ts', minify: true })
+  write(join(DIST, 'edge.cjs'), code)
 }
 
 /** Bundles modules of src, named as in dist, into memory. */

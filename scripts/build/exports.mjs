@@ -18,6 +18,8 @@ const ENTRIES = {
 }
 /** Node from 22.12, Bun, bundlers and Node before take the ES module; only `require` of older tools the other one. */
 const ESM_CONDITIONS = ['module-sync', 'bun', 'module', 'import']
+/** Vercel and Next.js, Cloudflare: the import fails, and says why. */
+const EDGE_CONDITIONS = ['edge-light', 'workerd']
 
 /** @returns pkg with both */
 export function withExports(pkg) {
@@ -31,8 +33,9 @@ export function withExports(pkg) {
 }
 
 function conditionsOf(module) {
+  const edge = Object.fromEntries(EDGE_CONDITIONS.map((condition) => [condition, './dist/edge.cjs']))
   const esm = Object.fromEntries(ESM_CONDITIONS.map((condition) => [condition, target(module)]))
-  return { ...esm, require: target(`cjs/${module}`) }
+  return { ...edge, ...esm, require: target(`cjs/${module}`) }
 }
 
 function target(module) {

@@ -120,8 +120,12 @@ let ClusterBatch: typeof import('@valkey/valkey-glide').ClusterBatch | undefined
 
 /** Called as soon as there is a cluster: commands must not wait for it, and so overtake each other. */
 export async function loadBatches(): Promise<void> {
-  const glide = await import('@valkey/valkey-glide').catch(() => undefined) // a bundle may be without it
-  ClusterBatch ??= glide?.ClusterBatch ?? (glide?.default as unknown as typeof glide)?.ClusterBatch
+  try {
+    const glide = await import('@valkey/valkey-glide')
+    ClusterBatch ??= glide.ClusterBatch ?? (glide.default as unknown as typeof glide)?.ClusterBatch
+  } catch {
+    // A bundle may be without it; bundlers know this form.
+  }
 }
 
 export async function sendTo(client: Commands, command: readonly string[], route?: Route): Promise<unknown> {
