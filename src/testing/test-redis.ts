@@ -8,13 +8,13 @@ import { fromBytes, toBytes } from './bytes.js'
 import { type Fault, MemoryPort, type Sent } from './memory-port.js'
 import { MemoryRedis } from './memory-redis.js'
 import { SeededRandom } from './seeded-random.js'
-import { fakedClock, type VirtualTime, virtualTimeOf } from './test-time.js'
+import { FakedClock, type VirtualTime, virtualTimeOf } from './test-time.js'
 import { turn, VirtualClock } from './virtual-clock.js'
 
 export interface TestRedisOptions {
   /**
    * `'real'` (default): time passes by itself. `'virtual'`: only by `redis.time`. `'faked'`: that of the fake timers of your
-   * test framework, which must replace `setTimeout` and `Date`, and neither `process.nextTick` nor `setImmediate`.
+   * test framework, which must replace `setTimeout` and `Date`.
    */
   time?: 'real' | 'virtual' | 'faked' | undefined
   /** For client ids and random delays; default 1. In virtual time the same seed gives the same run. */
@@ -89,7 +89,7 @@ export class TestRedis implements AsyncDisposable {
   /** @internal */
   constructor(time: 'real' | 'virtual' | 'faked', seed: number) {
     this.#virtual = time === 'virtual' ? new VirtualClock() : undefined
-    this.#clock = this.#virtual ?? (time === 'faked' ? fakedClock : new SystemClock())
+    this.#clock = this.#virtual ?? (time === 'faked' ? new FakedClock() : new SystemClock())
     this.#random = new SeededRandom(seed)
     this.#redis = new MemoryRedis(this.#clock, (this.#virtual ? VIRTUAL_EPOCH : Date.now()) - this.#clock.now())
   }
@@ -174,7 +174,7 @@ export class TestRedis implements AsyncDisposable {
   }
 
   /**
-   * Closes all clients, which releases what they hold. Idempotent.
+   * Closes all clients, which releases what they hold. Idempotent. Virtual and faked time pass as far as that needs.
    * @throws {Error} a lock, a subscription or, in virtual time, a timer is left: nobody would have ended it in production either
    */
   close(): Promise<void> {
@@ -189,7 +189,7 @@ export class TestRedis implements AsyncDisposable {
 
   async #close(): Promise<void> {
     const clients = Promise.all([...this.#ports.keys()].map((client) => client.close()))
-    await (this.#virtual ? this.#virtual.until(clients) : clients)
+    await (this.#clock instanceof VirtualClock ? this.#clock.until(clients) : clients)
     await (this.#virtual ? this.#virtual.advance(REST_MS) : turn())
     const timers = this.#virtual?.pending ?? 0
     const left = [

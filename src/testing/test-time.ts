@@ -1,7 +1,6 @@
 // Virtual time; the time of fake timers.
 import { clearImmediate, setImmediate } from 'node:timers'
-import type { Clock } from '../util/clock.js'
-import type { VirtualClock } from './virtual-clock.js'
+import { VirtualClock } from './virtual-clock.js'
 
 /** Not those of fake timers. */
 const [nextTurn, cancelTurn] = [setImmediate, clearImmediate]
@@ -38,18 +37,51 @@ export function virtualTimeOf(clock: VirtualClock): VirtualTime {
  * The time of fake timers (of node:test, Vitest, Jest), which replace `setTimeout` and `Date`. The system clock also reads
  * other sources, which they may leave as they are: timers would fire while leases stood still.
  */
-export const fakedClock: Clock = {
-  now: () => Date.now(),
-  after(delayMs, action, keepAlive = true) {
-    if (delayMs <= 0) {
-      // No time has to pass, so nobody has to let it.
-      const immediate = nextTurn(action)
-      return () => cancelTurn(immediate)
+export class FakedClock extends VirtualClock {
+  readonly #timers = new Set<{ readonly dueAt: number; fire(): void }>()
+  /** How far `until` has let this clock run ahead of the fake timers, ms. */
+  #aheadMs = 0
+
+  override now(): number {
+    return Date.now() + this.#aheadMs
+  }
+
+  override after(delayMs: number, action: () => void, keepAlive = true): () => void {
+    const cancel = (): void => {
+      this.#timers.delete(timer)
+      stop()
     }
-    const timer = setTimeout(action, Math.ceil(delayMs))
-    // Fake timers may have no `unref`.
-    if (!keepAlive) (timer as Partial<NodeJS.Timeout>).unref?.()
-    return () => clearTimeout(timer)
-  },
-  afterPoll: (action) => action(),
+    const fire = (): void => {
+      cancel()
+      action()
+    }
+    // If no time has to pass, nobody has to let it.
+    const stop = delayMs <= 0 ? soon(fire) : later(fire, Math.ceil(delayMs), keepAlive)
+    const timer = { dueAt: this.now() + Math.max(0, delayMs), fire }
+    this.#timers.add(timer)
+    return cancel
+  }
+
+  /** For `until`: whoever awaits that does not advance the fake timers meanwhile. */
+  override async step(): Promise<boolean> {
+    const [first, ...others] = this.#timers
+    if (!first) return false
+    const next = others.reduce((one, other) => (other.dueAt < one.dueAt ? other : one), first)
+    this.#aheadMs += Math.max(0, next.dueAt - this.now())
+    next.fire()
+    await this.settle()
+    return true
+  }
+}
+
+function soon(action: () => void): () => void {
+  const immediate = nextTurn(action)
+  return () => cancelTurn(immediate)
+}
+
+function later(action: () => void, ms: number, keepAlive: boolean): () => void {
+  const timer = setTimeout(action, ms)
+  // Fake timers may have no `unref`.
+  if (!keepAlive) (timer as Partial<NodeJS.Timeout>).unref?.()
+  return () => clearTimeout(timer)
 }

@@ -84,10 +84,10 @@ export class VirtualClock implements Clock {
       isSettled = true
     }
     promise.then(settled, settled)
-    const limit = this.#now + limitMs
+    const limit = this.now() + limitMs
     await this.settle()
     while (!isSettled) {
-      if (this.#now > limit || !(await this.step())) throw new Error(`still pending at ${this.#now} ms`)
+      if (this.now() > limit || !(await this.step())) throw new Error(`still pending at ${this.now()} ms`)
     }
     return await promise
   }

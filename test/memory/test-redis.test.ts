@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { describe, it, mock } from 'node:test'
+import type { Hold } from '../../src/index.js'
 import { createTestRedis } from '../../src/testing/index.js'
 
 describe('createTestRedis()', () => {
@@ -150,4 +151,33 @@ describe('createTestRedis()', () => {
       mock.timers.reset()
     }
   })
+
+  for (const isBack of [true, false]) {
+    it(`a test Redis closes under fake timers that nobody advances, with a client that is ${isBack ? 'back' : 'away'}`, async () => {
+      mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+      try {
+        const redis = createTestRedis({ time: 'faked' })
+        const client = redis.connect()
+        const hold = await client.getLock('order').lock()
+        let next: Hold | undefined
+        redis.faults(client).disconnect()
+        void redis
+          .connect()
+          .getLock('order')
+          .lock()
+          .then((granted) => {
+            next = granted
+          })
+        while (!next) {
+          mock.timers.tick(1_000)
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+        assert.equal(hold.signal.aborted, true)
+        if (isBack) redis.faults(client).reconnect()
+        await redis.close()
+      } finally {
+        mock.timers.reset()
+      }
+    })
+  }
 })

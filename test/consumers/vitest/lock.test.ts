@@ -9,18 +9,18 @@ test('vitest takes a lock', async () => {
   await takeALock(holdfast)
 })
 
-test('fake timers do not stop a lock', async () => {
+test('fake timers do not stop a lock, nor the end of its client', async () => {
   const client = await holdfast.connect(process.env['REDIS_URL'])
   const lock = client.getLock(`consumer:fake-timers:${process.pid}`)
-  vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'Date', 'performance'] })
+  vi.useFakeTimers()
   try {
     const hold = await lock.lock()
     vi.advanceTimersByTime(120_000)
     hold.assertHeld()
     await hold.unlock()
+    await client.close()
   } finally {
     vi.useRealTimers()
-    await client.close()
   }
 })
 
@@ -39,6 +39,24 @@ test('a Redis in memory follows fake timers', async () => {
     vi.useRealTimers()
   }
 })
+
+for (const isBack of [true, false]) {
+  test(`a Redis in memory closes under the fake timers of vitest, with a client that is ${isBack ? 'back' : 'away'}`, async () => {
+    vi.useFakeTimers()
+    try {
+      const redis = createTestRedis({ time: 'faked' })
+      const client = redis.connect()
+      const hold = await client.getLock('order').lock()
+      redis.faults(client).disconnect()
+      await vi.advanceTimersByTimeAsync(30_000)
+      expect(hold.signal.aborted).toBe(true)
+      if (isBack) redis.faults(client).reconnect()
+      await redis.close()
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+}
 
 test('vitest loads a subpath', () => {
   expect(typeof loadConfig).toBe('function')
