@@ -106,6 +106,17 @@ describe('holdfast doctor', () => {
     assert.equal(healthy.check('wait').status, 'ok', healthy.check('wait').message)
     assert.equal(healthy.check('trial-lock').status, 'ok', healthy.check('trial-lock').message)
     assert.match(healthy.check('cluster-coverage').fix ?? '', /cluster-require-full-coverage no/)
+    assert.equal(healthy.check('cluster-failover').status, 'ok', healthy.check('cluster-failover').message)
+
+    const nodeTimeout = (ms: number) =>
+      Promise.all(cluster.nodes.map(({ admin }) => admin.config('SET', 'cluster-node-timeout', ms)))
+    await nodeTimeout(10_001)
+    const slow = (await report(['--config', config])).check('cluster-failover')
+    assert.deepEqual([slow.status, slow.fix], ['warning', 'CONFIG SET cluster-node-timeout 5000, on all nodes'])
+    assert.match(slow.message, /^a failed master is detected after 10001 ms; .* may outlast leases of 30000 ms$/)
+    await nodeTimeout(10_000)
+    assert.equal((await report(['--config', config])).check('cluster-failover').status, 'ok')
+    await nodeTimeout(1_000)
 
     const [first] = cluster.nodes
     assert(first)
@@ -133,6 +144,24 @@ describe('holdfast doctor', () => {
     assert.match(healthy.check('endpoint').message, /^a master named by Sentinel, \w+, replicas: 2; no proxy detected$/)
     assert.match(healthy.check('failover').message, /^clients follow the master that Sentinel promotes/)
     assert.deepEqual([healthy.check('replicas').message, healthy.check('wait').status], ['2 up to date', 'ok'])
+
+    const downAfter = (ms: number) =>
+      group.sentinels[1]?.admin.call('SENTINEL', 'SET', group.masterName, 'down-after-milliseconds', ms)
+    await downAfter(15_001)
+    const slow = (await report(['--config', config])).check('sentinels')
+    const fix = `SENTINEL SET ${group.masterName} down-after-milliseconds 5000, on each`
+    assert.deepEqual([slow.status, slow.fix], ['warning', fix])
+    assert.match(slow.message, /, after 15001 ms: a failover may outlast leases of 30000 ms$/)
+    for (const [lease, status, remedy] of [
+      [30_002, 'ok', null],
+      [10_000, 'warning', fix.replace('5000', '1666')],
+      [6_000, 'warning', `lockWatchdogTimeout: 15000 or more, and ${fix}`],
+    ] as const) {
+      const other = file('lease.yaml', `${text}lockWatchdogTimeout: ${lease}\n`)
+      const check = (await report(['--config', other])).check('sentinels')
+      assert.deepEqual([check.status, check.fix], [status, remedy])
+    }
+    await downAfter(1_000)
 
     const itself = await report(['--redis', group.sentinels[0]?.url ?? ''])
     assert.deepEqual([itself.code, itself.check('endpoint').status], [1, 'problem'])

@@ -1,14 +1,20 @@
 // Checks the slots and nodes of a cluster.
+import { checkClientOptions } from '../../client-options.js'
 import { serverName } from '../../config/tls.js'
 import { within } from '../../util/timeout.js'
 import { SLOT_COUNT } from '../../wire/slots.js'
 import type { Check } from '../check.js'
-import { note, ok, problem, warning } from '../finding.js'
+import { type Finding, note, ok, problem, warning } from '../finding.js'
 import { fieldsOf } from '../server.js'
 import type { DeploymentUnderTest } from '../target.js'
 
-/** A failover has to end before a default lease, ms. */
-const SLOW_FAILOVER_MS = 15_000
+/** For the vote, the promotion and the reconnects of clients, after the failure was detected, ms. */
+const PROMOTION_MS = 5_000
+/** A node of a cluster is asked whenever it was silent for half of the timeout. */
+const CLUSTER_DETECTION = 1.5
+/** What to set, ms, unless a shorter lease demands less. */
+const USUAL_PERIOD_MS = 5_000
+const SHORTEST_PERIOD_MS = 1_000
 const SENTINEL_MS = 3_000
 
 export const clusterChecks: readonly Check[] = [
@@ -51,8 +57,8 @@ export const clusterChecks: readonly Check[] = [
     group: 'Cluster',
     title: 'Failover',
     why: 'Until a replica has taken over, no lease in those slots is renewed, and shorter leases are lost.',
-    async run(server, { isCluster }) {
-      if (!isCluster) return undefined
+    async run(server, deployment) {
+      if (!deployment.isCluster) return undefined
       const timeout = Number(await server.setting('cluster-node-timeout'))
       const factor = await server.setting('cluster-replica-validity-factor').catch(() => undefined)
       const detection = `a failed master is detected after ${timeout} ms`
@@ -61,15 +67,17 @@ export const clusterChecks: readonly Check[] = [
         return note(message, 'CONFIG SET cluster-replica-validity-factor 10')
       }
       const message = `${detection}; a replica takes over if its data is at most ${factor} times as old`
-      const fix = 'CONFIG SET cluster-node-timeout 5000, on all nodes'
-      return timeout >= SLOW_FAILOVER_MS ? note(message, fix) : ok(message)
+      const fixOf = (ms: number): string => `CONFIG SET cluster-node-timeout ${ms}, on all nodes`
+      return failoverFinding(deployment, message, timeout, CLUSTER_DETECTION, fixOf)
     },
   },
   {
     id: 'sentinels',
     group: 'Cluster',
     title: 'Sentinels',
-    why: 'Sentinels vote: without a majority, no replica takes over from a failed master. A majority needs at least three.',
+    why:
+      'Sentinels vote: without a majority, no replica takes over from a failed master, and until one does, no lease is ' +
+      'renewed. A majority needs at least three.',
     isOnce: true,
     async run(_server, deployment) {
       if (deployment.deployment?.mode !== 'sentinel') return undefined
@@ -81,16 +89,41 @@ export const clusterChecks: readonly Check[] = [
       if (!first) return problem('no Sentinel replies', fix)
       const all = Number(first.get('num-other-sentinels')) + 1
       const silent = replies.length - views.length
-      const down = Number(first.get('down-after-milliseconds'))
+      const down = Math.max(...views.map((view) => Number(view.get('down-after-milliseconds'))))
       const message = `${all} watch ${masterName}; ${first.get('quorum')} must agree that it is down, after ${down} ms`
       if (silent > 0) return warning(`${silent} of ${replies.length} do not reply; ${message}`, fix)
       if (all < 3) return warning(message, 'run three Sentinels on three machines')
-      if (down >= SLOW_FAILOVER_MS)
-        return note(message, `SENTINEL SET ${masterName} down-after-milliseconds 5000, on each`)
-      return ok(message)
+      const fixOf = (ms: number): string => `SENTINEL SET ${masterName} down-after-milliseconds ${ms}, on each`
+      return failoverFinding(deployment, message, down, 1, fixOf)
     },
   },
 ]
+
+/**
+ * Whether what was renewed on time outlives a failover.
+ * @param periodMs  after which a master counts as failed
+ * @param detection  how many periods it takes to detect that, at most
+ * @param fixOf  how to set another period
+ */
+function failoverFinding(
+  { deployment }: DeploymentUnderTest,
+  message: string,
+  periodMs: number,
+  detection: number,
+  fixOf: (ms: number) => string,
+): Finding {
+  const { lockWatchdogTimeoutMs } = checkClientOptions(deployment?.options ?? {})
+  // A lease is renewed every third of it: two thirds are left at least when a master fails.
+  const longestMs = Math.floor(((lockWatchdogTimeoutMs * 2) / 3 - PROMOTION_MS) / detection)
+  if (!(periodMs > longestMs)) return ok(message)
+  const leaseMs = ((USUAL_PERIOD_MS * detection + PROMOTION_MS) * 3) / 2
+  return warning(
+    `${message}: a failover may outlast leases of ${lockWatchdogTimeoutMs} ms`,
+    longestMs < SHORTEST_PERIOD_MS
+      ? `lockWatchdogTimeout: ${leaseMs} or more, and ${fixOf(USUAL_PERIOD_MS)}`
+      : fixOf(Math.min(USUAL_PERIOD_MS, longestMs)),
+  )
+}
 
 /** The fields that a Sentinel reports about the master. */
 async function sentinel({ deployment }: DeploymentUnderTest, at: number): Promise<Map<string, string>> {
