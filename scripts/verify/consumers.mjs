@@ -2,10 +2,10 @@
 // Installs the packed package into projects such as users have (test/consumers), compiles them and takes a lock in each.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { CONSUMERS } from '../../test/consumers/table.mjs'
 import { ensureDist } from '../build/fresh.mjs'
@@ -14,7 +14,7 @@ import { ensureRedis } from '../setup/redis.mjs'
 
 /** How many projects are installed and checked at once. */
 const AT_ONCE = 2
-const LIMIT_MS = 90_000
+const LIMIT_MS = 180_000
 const HOME = join(root, 'test', 'consumers')
 /** The helper with which every project takes its lock: it is installed beside the package. */
 const HELPER = 'take-a-lock'
@@ -83,12 +83,13 @@ async function startRedis() {
 }
 
 /** One result for each check of the project. */
-async function tryConsumer({ name, files, dependencies, checks }, tarball) {
+async function tryConsumer({ name, files, page, dependencies, checks }, tarball) {
   const began = performance.now()
   const home = join(work, name)
   const helper = join(work, `${name}-helper`)
   cpSync(join(HOME, files), home, { recursive: true })
   cpSync(join(HOME, HELPER), helper, { recursive: true })
+  if (page) writePrograms(page, home)
   const own = { holdfast: `file:${tarball}`, [HELPER]: `file:${helper}` }
   const manifest = { name, private: true, dependencies: { ...dependencies, ...own } }
   writeFileSync(join(home, 'package.json'), JSON.stringify(manifest))
@@ -102,6 +103,15 @@ async function tryConsumer({ name, files, dependencies, checks }, tarball) {
     done.push({ consumer: name, check, ...result })
   }
   return done
+}
+
+/** The programs of a page, as files of a project. */
+function writePrograms(page, home) {
+  const text = readFileSync(join(root, page), 'utf8')
+  for (const [, path, code] of text.matchAll(/^```ts\n\/\/ (\S+)\n([\s\S]*?)^```$/gm)) {
+    mkdirSync(dirname(join(home, path)), { recursive: true })
+    writeFileSync(join(home, path), code)
+  }
 }
 
 /** Runs a line of the shell in a project, with the programs of its packages. Asynchronous, unlike `capture`: two at once. */

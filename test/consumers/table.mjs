@@ -1,5 +1,5 @@
 // The projects of `npm run verify -- consumers`: what they install, and the commands that have to work. `files` is a folder here,
-// `main` the package whose version a row is about, `package` what the project's package.json says besides.
+// `page` a page whose programs are files of the project, each at the path in its first line.
 // docs/compatibility.md says what came out, and what does not work.
 
 const NODE_TYPES = { '@types/node': '^20.19.0' }
@@ -120,6 +120,8 @@ const elsewhere = (file) => `rm -rf "../$NAME-moved" && cp -r out "../$NAME-move
 const REQUIRE = `--banner:js="import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"`
 const ESBUILD = 'esbuild --bundle --minify --platform=node --log-override:empty-import-meta=silent'
 
+const NEXT_BUILD = 'NEXT_TELEMETRY_DISABLED=1 next build'
+
 export const CONSUMERS = [
   typescript('5.4', '~5.4.5'),
   typescript('5.5', '~5.5.4'),
@@ -169,6 +171,26 @@ export const CONSUMERS = [
     files: 'vitest',
     dependencies: { ...TYPESCRIPT, ...IOREDIS, '@types/node': '^24.0.0', vitest: '^5.0.0' },
     checks: { 'as it is': 'tsc && vitest run', inlined: 'vitest run --config vitest.inlined.mjs' },
+  },
+  {
+    name: 'next',
+    tool: 'Next 16',
+    files: 'next',
+    page: 'docs/recipes/nextjs.md',
+    dependencies: {
+      ...TYPESCRIPT,
+      ...IOREDIS,
+      '@types/react': '^19.0.0',
+      '@types/react-dom': '^19.0.0',
+      next: '^16.0.0',
+      react: '^19.0.0',
+      'react-dom': '^19.0.0',
+    },
+    checks: {
+      'build without a Redis': `REDIS_URL=redis://127.0.0.1:1 ${NEXT_BUILD}`,
+      'two requests for one order': 'node two-requests.mjs',
+      'edge runtime': `mkdir app/edge && cp edge/route.ts app/edge && ! ${NEXT_BUILD} >log 2>&1 && grep 'holdfast cannot run on an edge runtime' log || (cat log; exit 1)`,
+    },
   },
   {
     name: 'esbuild',

@@ -124,10 +124,11 @@ function programOf({ lines, borrows }: CodeBlock, url: string): string {
   const imports = lines.filter(isImport).join('; ')
   // A block of its own lets it redefine a borrowed name.
   const body = lines.map((line) => (isImport(line) ? '' : line)).join('\n')
-  const borrowed = borrows.length === 0 ? '' : `const { ${borrows.join(', ')} } = await prelude();`
-  return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`
-    .replaceAll(SHOWN_URL, url)
-    .replaceAll(SHOWN_FILE, EXAMPLE_FILE)
+  const program =
+    borrows.length === 0
+      ? `${imports};\n${body}`
+      : `import { prelude } from './prelude.js'; ${imports}; const { ${borrows.join(', ')} } = await prelude(); {\n${body}\n}`
+  return `${program}\nexport {}\n`.replaceAll(SHOWN_URL, url).replaceAll(SHOWN_FILE, EXAMPLE_FILE)
 }
 
 /** The block as a reader of the site copies it. */

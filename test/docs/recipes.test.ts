@@ -1,9 +1,12 @@
 /** The programs of docs/recipes as printed, each in a process of its own, with what it needs. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Queue } from 'bullmq'
 import { transform } from 'esbuild'
 import { parse } from 'yaml'
@@ -144,6 +147,60 @@ describe('docs/recipes/bullmq.md', () => {
     })
   }
 })
+
+describe('docs/recipes/nextjs.md', () => {
+  const { REDIS_URL, PAYMENTS_URL } = process.env
+  after(() => {
+    for (const [name, value] of Object.entries({ REDIS_URL, PAYMENTS_URL })) {
+      if (value === undefined) delete process.env[name]
+      else process.env[name] = value
+    }
+  })
+
+  it('a route loads without a Redis, keeps its client when it is loaded again, and pays an order once at a time', async () => {
+    await using payments = await startPayments()
+    await using server = await startRedis()
+    Object.assign(process.env, { REDIS_URL: server.url, PAYMENTS_URL: payments.url })
+    const { href } = pathToFileURL(await program('nextjs', 0))
+    await server.kill()
+    const { POST } = await import(href)
+    const { holdfast } = globalThis as { holdfast?: Client }
+    assert(holdfast)
+    try {
+      await server.restart()
+      await import(`${href}?edited`)
+      assert.equal((globalThis as { holdfast?: Client }).holdfast, holdfast)
+
+      const pay = (): Promise<Response> => POST(new Request('http://shop'), { params: Promise.resolve({ id: '1' }) })
+      const first = pay()
+      const answer = await payments.next()
+      assert.equal((await pay()).status, 409)
+      answer()
+      assert.deepEqual(await (await first).json(), { paid: true })
+    } finally {
+      await holdfast.close()
+    }
+  })
+})
+
+/** A payment service that answers a request when it is told to. */
+async function startPayments() {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** @returns how to answer the next request */
+    async next(): Promise<() => void> {
+      const [, reply] = (await once(server, 'request')) as [unknown, ServerResponse]
+      return () => reply.end()
+    },
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
 
 describe('docs/recipes/database-transaction.md', () => {
   const ACCOUNTS = `

@@ -44,6 +44,7 @@ export async function connecting(redis: Redis, nodeRedisClient: ReturnType<typeo
   expectSame<Awaited<ReturnType<typeof connect>>, Client>(true)
   await connect('redis://127.0.0.1:6379')
   await connect({ url: 'rediss://127.0.0.1', lockWatchdogTimeoutMs: 30_000, commandTimeoutMs: 3_000 })
+  await connect({ url: 'redis://127.0.0.1', lazy: true })
   await connect({ client: redis, maxHoldMs: 60_000, warnAfterMs: undefined })
   await connect({ client: nodeRedisClient })
   await connect({ client: port })
