@@ -5,14 +5,14 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { withoutRepository } from '../without-repository.js'
 
 const exec = promisify(execFile)
 
 export interface NpmRegistry extends AsyncDisposable {
-  /** The environment of a user who works in this folder. */
+  /** The environment of a user who works in this folder, where `npm install -g` puts everything into `prefix`. */
   environmentIn(folder: string): NodeJS.ProcessEnv
 }
 
@@ -24,7 +24,8 @@ export async function startNpmRegistry(): Promise<NpmRegistry> {
   const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as { name: string; version: string }
   const { name, version } = manifest
   const tarball = await pack()
-  const upstream = (await exec('npm', ['config', 'get', 'registry'])).stdout.trim()
+  const setting = async (name: string): Promise<string> => (await exec('npm', ['config', 'get', name])).stdout.trim()
+  const [upstream, globalConfig] = await Promise.all(['registry', 'globalconfig'].map(setting))
   const server = createServer(({ url = '/' }, response) => {
     const { port } = server.address() as AddressInfo
     if (url === '/the.tgz') return void response.end(tarball)
@@ -42,6 +43,9 @@ export async function startNpmRegistry(): Promise<NpmRegistry> {
       ...withoutRepository(process.env),
       npm_config_registry: `http://127.0.0.1:${port}/`,
       npm_config_cache: join(folder, 'npm-cache'), // not the package as it was packed before
+      npm_config_globalconfig: globalConfig, // of this machine, not below the prefix
+      npm_config_prefix: join(folder, 'prefix'),
+      PATH: [join(folder, 'prefix', 'bin'), withoutRepository(process.env)['PATH']].join(delimiter),
     }),
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
