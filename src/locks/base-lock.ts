@@ -1,4 +1,4 @@
-// The API of every lock: lock, tryLock, withLock.
+// The API of every lock: lock, tryLock, withLock, unlock.
 import { SelfDeadlockError, WaitTimeoutError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {
@@ -13,6 +13,7 @@ import {
 } from '../util/validate.js'
 import { Unfinished } from '../waiting/wait-loop.js'
 import type { Context } from './context.js'
+import { assertCurrentOwner, notHeldByCurrentOwner, type Subject } from './current-owner.js'
 import type { Hold, HoldTerms } from './hold.js'
 import {
   type HoldOptions,
@@ -29,7 +30,7 @@ import { watchDropped } from './reporting/dropped-holds.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
 import { optionsAndFunction, runWithLock } from './with-lock.js'
 
-/** The API of every lock, including those made of other locks: acquire it, and run a function with it held. */
+/** The API of every lock, including those made of other locks: acquire and release it, run a function with it held. */
 export abstract class BaseLock<H extends Hold = Hold> {
   /** The name that the program passed to `getLock` or a similar method, also in errors and events. */
   readonly name: string
@@ -143,6 +144,28 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return { ran: true, value: await this.#runLocked(hold, request, options, fn) }
   }
 
+  /**
+   * Releases the hold on this lock that the current owner took last, inside `client.runInScope` or `withLock`; of a lock made
+   * of others, with any lock of the same kind made of the same ones. For code ported from Java. If that hold was lost, this
+   * frees what Redis may still have of it, and throws.
+   * @throws {NotHeldError} the current owner did not take it or has released it, or there is no current owner
+   * @throws as `Hold.unlock`
+   * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
+   * @see Redisson `RLock.unlock`; that of a `RedissonMultiLock` also releases locks that were taken one by one
+   */
+  async unlock(): Promise<void> {
+    assertCurrentOwner('unlock', this.subject)
+    const hold = this.toUnlock()
+    if (!hold) throw notHeldByCurrentOwner(this.subject)
+    await hold.unlock()
+  }
+
+  /** @internal For calls about the current owner. */
+  abstract get subject(): Subject
+
+  /** @internal The hold that the caller took last and has not released, live or lost. */
+  abstract toUnlock(): Hold | undefined
+
   /** @internal The terms of a hold, checked. */
   terms(options: HoldOptions & Pick<WithLockOptions, 'atLeastMs'>): HoldTerms {
     const { maxHoldMs = this.context.maxHoldMs, warnAfterMs = this.context.warnAfterMs } = options
@@ -217,9 +240,17 @@ export abstract class BaseLock<H extends Hold = Hold> {
       scope.add(member)
       isInScope = true
     }
+    if (hold.lease.key === undefined) isInScope = this.#addJointly(hold) || isInScope
     if (isInScope) return reportGranted(hold, observed)
     if (this.context.keepsStacks) this.#trace(hold)
     return reportGranted(watchDropped(this.context, hold, terms), observed)
+  }
+
+  /** Adds a hold on several locks to the scope of each client, even if it lacks the lock of that one. @returns whether there is any */
+  #addJointly(hold: H): boolean {
+    const scopes = new Set(this.subject.locks.flatMap(({ context }) => currentScope(context) ?? []))
+    for (const scope of scopes) scope.add(hold)
+    return scopes.size > 0
   }
 
   /** Records where a hold was taken, if a later call can deadlock with it (inside `withLock`, and in a scope) or all are. */

@@ -3,7 +3,16 @@ import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../e
 import type { Context } from './context.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import type { Lease } from './lease.js'
+import type { Lock } from './lock.js'
 import { holdEnded } from './reporting/observation.js'
+
+/** The multi-lock or red lock that a hold is of. */
+interface JointlyTaken {
+  readonly context: Context
+  readonly name: string
+  readonly title: string
+  readonly locks: readonly Lock[]
+}
 
 /**
  * The lease of a hold on several locks: a hold on each of them, of which a certain number must be live. Each is renewed by the
@@ -11,6 +20,7 @@ import { holdEnded } from './reporting/observation.js'
  */
 export class JointLease implements HeldLease {
   readonly context: Context
+  readonly lock: JointlyTaken
   readonly name: string
   readonly key = undefined
   readonly members: Hold[]
@@ -24,24 +34,18 @@ export class JointLease implements HeldLease {
   readonly #maxHoldAt: number
 
   /**
-   * @param lock  the multi-lock or RedLock
    * @param members  at least one
-   * @param locks  how many locks there are in all
+   * @param needed  how many of the locks make it a hold
    * @param terms  `maxHoldMs` and `warnAfterMs` start now; the members have none
    */
-  constructor(
-    lock: { readonly context: Context; readonly name: string; readonly title: string },
-    members: readonly Hold[],
-    needed: number,
-    locks: number,
-    terms: HoldTerms,
-  ) {
+  constructor(lock: JointlyTaken, members: readonly Hold[], needed: number, terms: HoldTerms) {
     this.context = lock.context
+    this.lock = lock
     this.name = lock.name
     this.kind = { noun: 'Lock', title: lock.title }
     this.members = []
     this.#needed = needed
-    this.#dispensable = locks - needed
+    this.#dispensable = lock.locks.length - needed
     this.hold = new Hold(this, terms.label)
     this.hold.grantedAt = lock.context.clock.now()
     this.#maxHoldAt = this.hold.grantedAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)

@@ -9,16 +9,17 @@ import { Acquisition, begin, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './breaking/free.js'
 import { type ForceUnlockOptions, type ForceUnlockResult, forceRelease } from './breaking/interrupt.js'
+import { assertCurrentOwner, type Subject } from './current-owner.js'
 import { Hold, type HoldTerms } from './hold.js'
 import { asLockError, inspect } from './inspection.js'
 import { fieldOf, type Holder, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
 import { LockWait } from './lock-wait.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
-import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './ownership.js'
+import { currentScope, enclosingHolds, openHolds } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
-import { ownHolders, type QueuePlace, stillHeld, whoHolds } from './reporting/who-holds.js'
+import { ownHolders, type QueuePlace, whoHolds } from './reporting/who-holds.js'
 
 /** The caller's own hold on this lock: one to re-enter, or the write it reads inside of. */
 interface CallerContext {
@@ -120,42 +121,24 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Releases the hold on this lock that the current owner took last, inside `client.runInScope` or `withLock`. For code
-   * ported from Java. If that hold was lost, this frees what Redis may still have of it, and throws.
-   * @throws {NotHeldError} the current owner did not take it or has released it, or there is no current owner
-   * @throws as `Hold.unlock`
-   * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
-   * @see Redisson `RLock.unlock`
-   */
-  async unlock(): Promise<void> {
-    this.#assertCurrentOwner('unlock')
-    const hold = this.#toUnlock()
-    if (!hold) {
-      const who = `Lock ${JSON.stringify(this.name)} is not held by the current owner`
-      throw new NotHeldError(who + stillHeld(this.context, this.key), this.name)
-    }
-    await hold.unlock()
-  }
-
-  /**
    * Whether the current owner holds it, according to Redis.
-   * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
+   * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold. There, ask the hold:
+   *   `hold.isHeld()`
    * @example `await lock.withLock(async () => console.log(await lock.isHeldByCurrentOwner())) // true`
    * @see Redisson `RLock.isHeldByCurrentThread`
    */
   async isHeldByCurrentOwner(): Promise<boolean> {
-    return (await this.getHoldCount()) > 0
+    return (await this.#countOfCurrentOwner('isHeldByCurrentOwner')) > 0
   }
 
   /**
    * The hold count of the current owner, according to Redis; 0 if it does not hold the lock.
-   * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
+   * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold. There, use `hold.count`
    * @example `await lock.withLock(async () => console.log(await lock.getHoldCount())) // 1`
    * @see Redisson `RLock.getHoldCount`
    */
   async getHoldCount(): Promise<number> {
-    this.#assertCurrentOwner('getHoldCount')
-    return (await this.#enclosing()?.fetchHoldCount()) ?? 0
+    return await this.#countOfCurrentOwner('getHoldCount')
   }
 
   /**
@@ -272,6 +255,20 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
   }
 
+  /** @internal */
+  get subject(): Subject {
+    return { name: this.name, described: `lock ${JSON.stringify(this.name)}`, locks: [this] }
+  }
+
+  /** @internal */
+  toUnlock(): Hold | undefined {
+    for (const hold of openHolds(this.context, this.key)) {
+      const lease = hold.lease as Lease
+      if (lease.kind.is(this.kind)) return hold.isLive ? lease.latest : hold
+    }
+    return undefined
+  }
+
   /** @internal @param place  where the call that asks is queued in Redis */
   async whoHolds(waitedMs: number, place?: QueuePlace): Promise<WaitDetails> {
     return await whoHolds(this.context, this.kind, this, waitedMs, place)
@@ -328,21 +325,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     return undefined
   }
 
-  /** The hold that the caller took last and has not released, live or lost. */
-  #toUnlock(): Hold | undefined {
-    for (const hold of openHolds(this.context, this.key)) {
-      const lease = hold.lease as Lease
-      if (lease.kind.is(this.kind)) return hold.isLive ? lease.latest : hold
-    }
-    return undefined
-  }
-
-  #assertCurrentOwner(call: string): void {
-    if (hasCurrentOwner(this.context)) return
-    throw new NotHeldError(
-      `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
-        `use the hold that lock() returned, or run the code with client.runInScope()${stillHeld(this.context, this.key)}`,
-      this.name,
-    )
+  async #countOfCurrentOwner(call: 'getHoldCount' | 'isHeldByCurrentOwner'): Promise<number> {
+    assertCurrentOwner(call, this.subject)
+    return (await this.#enclosing()?.fetchHoldCount()) ?? 0
   }
 }

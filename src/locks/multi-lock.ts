@@ -1,17 +1,16 @@
 // Several locks as one.
 import { isRetryable } from '../delivery/replies.js'
-import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
+import { LeaseLostError, OutcomeUnknownError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { canBeTakenTogether, releaseAll, takeTogether, whereTheyAre } from './all-or-none.js'
-import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
+import { firstHeld, JointLock } from './joint-lock.js'
 import type { Lease } from './lease.js'
-import { Lock } from './lock.js'
+import type { Lock } from './lock.js'
 import type { Request } from './options.js'
 import { LongWait } from './reporting/long-wait.js'
-import { NOT_KNOWN } from './reporting/who-holds.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100
@@ -29,22 +28,19 @@ const MAX_EXPIRIES = 3
  * patience each time, so that it eventually gets them all however busy they are.
  * @see Redisson `RedissonMultiLock`: same locks
  */
-export class MultiLock extends BaseLock {
-  /** @internal */
-  readonly title = 'multi-lock'
-  readonly #locks: readonly Lock[]
+export class MultiLock extends JointLock {
+  readonly #inOrder: readonly Lock[]
 
   /** @internal Locks come from `getMultiLock`. */
   constructor(locks: readonly Lock[]) {
-    const checked = checkLocks('getMultiLock', locks)
-    super(checked[0].context, `multi-lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
-    this.#locks = checked.toSorted(byKeyAndQueue)
+    super('getMultiLock', 'multi-lock', locks)
+    this.#inOrder = this.locks.toSorted(byKeyAndQueue)
   }
 
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
-    refuseForParts(request, this.name)
-    const attempt = new MultiAcquisition(this, this.#locks, request)
+    this.checkRequest(request)
+    const attempt = new MultiAcquisition(this, this.#inOrder, request)
     const longWait = new LongWait(
       this.context,
       this.name,
@@ -58,11 +54,6 @@ export class MultiLock extends BaseLock {
     } finally {
       longWait.end()
     }
-  }
-
-  /** @internal */
-  async whoHolds(waitedMs: number): Promise<WaitDetails> {
-    return await firstHeld(this.#locks, waitedMs)
   }
 }
 
@@ -133,7 +124,7 @@ class MultiAcquisition {
 
   #join(): Hold {
     const members = this.#locks.map((lock) => this.#taken.get(lock) as Hold)
-    return new JointLease(this.#multi, members, members.length, members.length, this.#terms).hold
+    return new JointLease(this.#multi, members, members.length, this.#terms).hold
   }
 
   /** The locks that are still to be taken, or were lost meanwhile. */
@@ -270,57 +261,6 @@ class MultiAcquisition {
 /** Whether another caller of this client waits for it. */
 function isWaitedFor({ context, queue }: Lock): boolean {
   return context.waitQueues.isWanted(queue)
-}
-
-/** @throws {ConfigError} there is none, one of them is no lock, or two would exclude each other */
-export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock, ...Lock[]] {
-  const [first, ...rest] = locks
-  if (!first) throw new ConfigError(call, undefined, 'at least one lock')
-  for (const [index, lock] of locks.entries()) {
-    if (!(lock instanceof Lock)) {
-      const found = typeof lock === 'object' ? undefined : lock
-      throw new ConfigError(`${call}: lock ${index + 1}`, found, lockInsteadOf(lock))
-    }
-    const twin = locks.slice(0, index).find((other) => other.key === lock.key && other.context === lock.context)
-    if (twin && lock.kind.nestingIn(twin.kind) !== 'apart') {
-      throw new ConfigError(`${call}: lock ${index + 1}`, undefined, 'a lock that is not given twice', {
-        lockName: lock.name,
-      })
-    }
-  }
-  return [first, ...rest]
-}
-
-/** Says what to pass instead of something that is no lock. */
-function lockInsteadOf(given: unknown): string {
-  const { withLock } = Object(given) as { withLock?: unknown }
-  if (Array.isArray(given)) return 'a lock of a client, and not an array of them: write ...locks'
-  if (typeof withLock !== 'function') return 'a lock of a client'
-  if (given instanceof BaseLock) return 'a lock on one name: pass the locks that this one is made of'
-  return (
-    'a lock of this copy of Holdfast, and this one is of another copy. The process has loaded two copies: one by import and ' +
-    'one by require, one of them in a bundle, or two versions (npm ls holdfast)'
-  )
-}
-
-/** @throws {ConfigError} a request for a lock made of others has what only a lock on one name can do */
-export function refuseForParts({ within, terms }: Request, lockName: string): void {
-  if (within !== undefined) {
-    const allowed = 'a lock of its own: a lock made of others has no hold to re-enter'
-    throw new ConfigError('within', undefined, allowed, { lockName })
-  }
-  if (terms.atLeastMs !== undefined) {
-    throw new ConfigError('atLeastMs', undefined, 'a lock on one name, not one made of others', { lockName })
-  }
-}
-
-/** The holder of the first lock that is held. */
-export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promise<WaitDetails> {
-  for (const lock of locks) {
-    const { heldBy, holders } = await lock.whoHolds(waitedMs)
-    if (heldBy !== undefined) return { ...NOT_KNOWN, heldBy: `${JSON.stringify(lock.name)} is ${heldBy}`, holders }
-  }
-  return NOT_KNOWN
 }
 
 /** An order that all clients share; several locks on values of one group are ordered by their digests. */

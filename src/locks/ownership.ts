@@ -9,7 +9,7 @@ import type { Hold, HoldingClient } from './hold.js'
  * frames, so they exclude each other.
  */
 interface Frame {
-  /** One hold, the members of a hold on several locks, or the holds of a scope. */
+  /** One hold; one on several locks, after its members; or the holds of a scope. */
   readonly holds: readonly Hold[]
   readonly scope?: Scope
 }
@@ -48,7 +48,7 @@ export class Scope {
 }
 
 export function runWithHold<T>(hold: Hold, fn: () => T): T {
-  return runIn({ holds: hold.members }, fn)
+  return runIn({ holds: isJoint(hold) ? [...hold.members, hold] : hold.members }, fn)
 }
 
 export function runInNewScope<T>(client: HoldingClient, fn: () => T): T {
@@ -94,6 +94,11 @@ export function* openHolds(client: HoldingClient, key: string): Generator<Hold> 
   for (const hold of holdsOn(client, key)) if (hold.isOpen) yield hold
 }
 
+/** The holds on several locks, of any clients, that the caller is inside of and has still to release, innermost first. */
+export function openJointHolds(client: HoldingClient): readonly Hold[] {
+  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => isJoint(hold) && hold.isOpen).reverse())
+}
+
 function* holdsOn(client: HoldingClient, key: string): Generator<Hold> {
   for (const { holds } of framesAround(client)) {
     for (let index = holds.length - 1; index >= 0; index--) {
@@ -103,14 +108,19 @@ function* holdsOn(client: HoldingClient, key: string): Generator<Hold> {
   }
 }
 
+/** Whether it is a hold on several locks, each of which has a hold of its own among its members. */
+function isJoint({ lease }: Hold): boolean {
+  return lease.key === undefined
+}
+
 /** Whether the caller was started by work that runs with this hold. */
 export function isInsideOf(hold: Hold): boolean {
   return (around() as readonly Frame[]).some(({ holds }) => holds.includes(hold))
 }
 
-/** Every live hold that the caller is inside of, on any lock and of any client. */
+/** Every live hold on one lock that the caller is inside of, on any lock and of any client. */
 export function holdsAround(client: HoldingClient): readonly Hold[] {
-  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => hold.isLive))
+  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => hold.isLive && !isJoint(hold)))
 }
 
 /** Whether the caller is inside any hold or scope of this client, so that there is a current owner. */

@@ -1,15 +1,13 @@
 // A majority of independent servers.
 import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, QuorumError, SelfDeadlockError } from '../errors.js'
-import type { WaitDetails } from '../holder-info.js'
 import { type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient, releaseLate } from './acquisition.js'
 import { releaseAll } from './all-or-none.js'
-import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
+import { JointLock } from './joint-lock.js'
 import type { Lock } from './lock.js'
-import { checkLocks, firstHeld, refuseForParts } from './multi-lock.js'
 import type { Request } from './options.js'
 import { LongWait } from './reporting/long-wait.js'
 
@@ -29,26 +27,21 @@ const STRAGGLER_MS = 200
  * @see Redisson `RedissonRedLock`: same locks
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
  */
-export class RedLock extends BaseLock {
-  /** @internal */
-  readonly title = 'red lock'
-  readonly #locks: readonly Lock[]
+export class RedLock extends JointLock {
   readonly #needed: number
   /** The wait queue of its callers. */
   readonly #queue: string
 
   /** @internal Locks come from `getRedLock`. */
   constructor(locks: readonly Lock[]) {
-    const checked = checkLocks('getRedLock', locks)
-    super(checked[0].context, `red lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
-    this.#locks = checked
-    this.#queue = `red lock of ${checked.map(({ key }) => JSON.stringify(key)).join(', ')}`
-    this.#needed = Math.floor(checked.length / 2) + 1
+    super('getRedLock', 'red lock', locks)
+    this.#queue = `red lock of ${locks.map(({ key }) => JSON.stringify(key)).join(', ')}`
+    this.#needed = Math.floor(locks.length / 2) + 1
   }
 
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
-    refuseForParts(request, this.name)
+    this.checkRequest(request)
     const { terms, waitTimeMs, signal, observed } = request
     const { context } = this
     const { clock } = context
@@ -78,20 +71,15 @@ export class RedLock extends BaseLock {
     }
   }
 
-  /** @internal */
-  async whoHolds(waitedMs: number): Promise<WaitDetails> {
-    return await firstHeld(this.#locks, waitedMs)
-  }
-
   /** @throws {SelfDeadlockError} for a majority, the caller would wait for itself */
   #isNested(): boolean {
     let deadlocks = 0
     let isNested = false
-    for (const lock of this.#locks) {
+    for (const lock of this.locks) {
       try {
         isNested = lock.isInside() || isNested
       } catch (error) {
-        if (++deadlocks > this.#locks.length - this.#needed) throw error
+        if (++deadlocks > this.locks.length - this.#needed) throw error
       }
     }
     return isNested || deadlocks > 0
@@ -99,12 +87,12 @@ export class RedLock extends BaseLock {
 
   #mayPass({ errors }: QuorumError): boolean {
     const lasting = errors.filter(({ error }) => !isTransient(error) && !(error instanceof OutcomeUnknownError))
-    return lasting.length <= this.#locks.length - this.#needed
+    return lasting.length <= this.locks.length - this.#needed
   }
 
   /** One round, decided as soon as a majority has granted it or no longer can. */
   #runRound(terms: Request['terms'], leftMs: number): Promise<Outcome<Hold>> {
-    return new Promise((resolve, reject) => new Vote(this, this.#locks, this.#needed, terms, leftMs, resolve, reject))
+    return new Promise((resolve, reject) => new Vote(this, this.locks, this.#needed, terms, leftMs, resolve, reject))
   }
 }
 
@@ -221,7 +209,7 @@ class Vote {
     this.#isDecided = true
     this.#cancelLimit()
     if (live >= this.#needed) {
-      this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
+      this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#terms)
       const { hold } = this.#joint
       return void this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
     }

@@ -103,11 +103,30 @@ export function reentryContract(kind: Kind, fixture: AnyFixture, kindFixture: Ki
     const client = await fixture.connect()
     const hold = await kindFixture.lock(client).lock()
     for (const part of kindFixture.parts(client)) {
-      for (const call of [() => part.unlock(), () => part.isHeldByCurrentOwner(), () => part.getHoldCount()]) {
-        await assert.rejects(call, { code: 'LOCK_NOT_HELD', message: /runInScope/ })
+      for (const call of ['isHeldByCurrentOwner', 'getHoldCount'] as const) {
+        await assert.rejects(part[call](), { code: 'LOCK_NOT_HELD', message: new RegExp(`^${call}\\(.*runInScope`) })
       }
     }
+    for (const lock of [kindFixture.lock(client), ...kindFixture.parts(client)]) {
+      await assert.rejects(lock.unlock(), { code: 'LOCK_NOT_HELD', message: /^unlock\(.*runInScope/ })
+    }
     await hold.unlock()
+  })
+
+  it('unlock() in a scope, or inside withLock, releases what the current owner took last', async () => {
+    const client = await fixture.connect()
+    await client.runInScope(async () => {
+      const lock = kindFixture.lock(client)
+      await lock.lock()
+      assert.equal(await kindFixture.isFree(), false)
+      await kindFixture.lock(client).unlock()
+      assert.equal(await kindFixture.isFree(), true)
+      await assert.rejects(lock.unlock(), { code: 'LOCK_NOT_HELD', message: /by the current owner/ })
+    })
+    await kindFixture.lock(client).withLock(async () => {
+      await kindFixture.lock(client).unlock()
+      assert.equal(await kindFixture.isFree(), true)
+    })
   })
 
   if (!kind.isReentrant) {

@@ -91,6 +91,7 @@ describe('a call inside withLock()', () => {
     await getMultiLock(fixture.lock, fixture.other.getLock('b')).withLock(async () => {
       assert.equal(await fixture.lock.getHoldCount(), 1)
       assert.equal(await fixture.other.getLock('b').getHoldCount(), 1)
+      assert.deepEqual(namesOf(holdsAround(fixture.lock.context)), ['a', 'b'])
     })
   })
 })
@@ -178,7 +179,11 @@ describe('a client with implicitReentry: false', () => {
     const lock = client.getLock('a')
     await lock.withLock(async (hold) => {
       assert.equal(await lock.tryLock(), null)
-      await assert.rejects(lock.unlock(), { code: 'LOCK_NOT_HELD', message: /needs a current owner/ })
+      await assert.rejects(lock.unlock(), {
+        code: 'LOCK_NOT_HELD',
+        message:
+          /needs a current owner, and with implicitReentry: false there is none: use hold\.unlock\(\) of the hold that/,
+      })
       assert.deepEqual(holdsAround(contextOf(hold)), [])
       await lock.withLock({ within: hold }, (inner) => assert.deepEqual([inner.holder, inner.count], [hold.holder, 2]))
     })

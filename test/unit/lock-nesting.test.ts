@@ -170,8 +170,18 @@ describe('the sides of a read-write lock', () => {
 describe('a call about the current owner', () => {
   it('a call about the current owner is an error outside any hold or scope, and names the fix', async () => {
     const { lock } = fixture
-    for (const call of [() => lock.unlock(), () => lock.isHeldByCurrentOwner(), () => lock.getHoldCount()]) {
-      await assert.rejects(call, { code: 'LOCK_NOT_HELD', lockName: 'a', message: /needs a current owner.*runInScope/ })
+    for (const [call, name, instead] of [
+      [() => lock.unlock(), 'unlock', 'hold.unlock()'],
+      [() => lock.isHeldByCurrentOwner(), 'isHeldByCurrentOwner', 'hold.isHeld()'],
+      [() => lock.getHoldCount(), 'getHoldCount', 'hold.count'],
+    ] as const) {
+      await assert.rejects(call, {
+        code: 'LOCK_NOT_HELD',
+        lockName: 'a',
+        message:
+          `${name}() on lock "a" needs a current owner, and this call is inside no hold and no scope: ` +
+          `use ${instead} of the hold that lock() returned, or run the code with client.runInScope()`,
+      })
     }
   })
 })
