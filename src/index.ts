@@ -53,6 +53,7 @@ export type { HoldOptions, LockedCallback, LockOptions, MaybeRan, WithLockOption
 export type { ReadWriteLock } from './locks/read-write-lock.js'
 export { getRedLock, type RedLock } from './locks/red-lock.js'
 export type { HoldfastChannels } from './locks/reporting/observation.js'
+export type { LockState, WatchOptions } from './locks/watch.js'
 export type { CloseOptions, SignalOptions } from './shutdown.js'
 export type { AwaitOptions, CountDownLatch } from './synchronizers/count-down-latch.js'
 export type {

@@ -40,7 +40,9 @@ export function subscribeToLock(wakeups: Wakeups, key: string, onHint: () => voi
     if (subscriptions.some(({ isRefused }) => isRefused)) leave()
     onHint()
   }
-  for (const channel of [...channelsOf(key), watchChannel(key)]) subscriptions.push(wakeups.listen(channel, listener))
+  const channels = channelsOf(key)
+  for (const channel of [...channels, ...channels.map(watchChannel)])
+    subscriptions.push(wakeups.listen(channel, listener))
   return {
     get isLive() {
       return subscriptions.length > 0 && subscriptions.every(({ isLive }) => isLive)
@@ -58,9 +60,9 @@ export interface Listeners {
 
 /** Those of each key, at all masters together. */
 export async function countListeners(scripts: Scripts, keys: readonly string[]): Promise<Map<string, Listeners>> {
-  const channels = keys.flatMap((key) => [...channelsOf(key), watchChannel(key)])
+  const channels = keys.flatMap(channelsOf)
   const counts = new Map<string, number>()
-  for (const reply of await pubsub(scripts, 'NUMSUB', [...new Set(channels)])) {
+  for (const reply of await pubsub(scripts, 'NUMSUB', [...new Set([...channels, ...channels.map(watchChannel)])])) {
     const words = toArray(reply).map(String)
     for (let at = 0; at + 1 < words.length; at += 2) {
       const channel = words[at] as string
@@ -68,14 +70,13 @@ export async function countListeners(scripts: Scripts, keys: readonly string[]):
     }
   }
   const countOf = (channel: string): number => counts.get(channel) ?? 0
+  const waitersAt = (channel: string): number => Math.max(0, countOf(channel) - countOf(watchChannel(channel)))
   return new Map(
     keys.map((key) => {
-      // A client that watches listens on each of them.
-      const isListenedOn = (channel: string): boolean => countOf(channel) > countOf(watchChannel(key))
-      const all = channelsOf(key).reduce((sum, channel) => sum + countOf(channel), 0)
-      const isSemaphore = isListenedOn(semaphoreChannel(key))
-      const as = isSemaphore ? 'semaphore' : isListenedOn(latchChannel(key)) ? 'latch' : undefined
-      return [key, { count: Math.max(0, all - CHANNELS.length * countOf(watchChannel(key))), as }]
+      const count = channelsOf(key).reduce((sum, channel) => sum + waitersAt(channel), 0)
+      const isSemaphore = waitersAt(semaphoreChannel(key)) > 0
+      const as = isSemaphore ? 'semaphore' : waitersAt(latchChannel(key)) > 0 ? 'latch' : undefined
+      return [key, { count, as }]
     }),
   )
 }

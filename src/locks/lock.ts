@@ -2,7 +2,7 @@
 import { untilReady } from '../delivery/ready.js'
 import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
-import { ownOptions } from '../util/validate.js'
+import { checkSignal, ownOptions } from '../util/validate.js'
 import { type Attempt, askFirst, tryOnce, Unfinished, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder } from '../wire/holder.js'
 import { Acquisition, begin, reentry } from './acquisition.js'
@@ -20,6 +20,7 @@ import { currentScope, enclosingHolds, openHolds } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
 import { ownHolders, type QueuePlace, whoHolds } from './reporting/who-holds.js'
+import { type LockState, type WatchOptions, watchLock } from './watch.js'
 
 /** The caller's own hold on this lock: one to re-enter, or the write it reads inside of. */
 interface CallerContext {
@@ -118,6 +119,31 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    */
   async remainingLeaseMs(): Promise<number> {
     return (await inspect(this.context, this.kind, this)).remainingLeaseMs
+  }
+
+  /**
+   * Watches the lock without taking it: an iterator of whether it is held, and by whom. The first state is that of now; each
+   * other one is a change: held, free, or held by another owner (of a read lock only held and free). A slow reader gets the
+   * latest state, without those that came and went meanwhile.
+   *
+   * `free` comes with the message of the release, or when the lease ends. A grant has no message. It is looked for within
+   * 50 ms of a change, then ever less often, every 5 s in the end: so late may `held` be, and `free` of a fair or spin lock,
+   * whose releases are not announced to all, or of a key that was deleted. The looks of a client at many locks leave together.
+   * When the loop ends, nothing is left of it.
+   * @param options  `signal` ends it
+   * @returns for one loop. Its `next()` throws
+   *   - the reason of `signal`
+   *   - `ClientClosedError`: the client is closed
+   *   - `OutcomeUnknownError`: Redis did not reply for 15 s
+   *   - `WrongTypeError`: something else has the name
+   * @throws {ConfigError} an option cannot work
+   * @example
+   * for await (const { state, holders } of lock.watch({ signal: AbortSignal.timeout(60_000) })) console.log(state, holders)
+   * @see Redisson `RLock.addListener`, which needs keyspace notifications and reports expiry and deletion only
+   */
+  watch(options: WatchOptions = {}): AsyncIterableIterator<LockState> {
+    const { signal } = ownOptions(options, { signal: 1 }, this.name)
+    return watchLock(this.context, this.kind, this, checkSignal(signal, this.name))
   }
 
   /**

@@ -102,11 +102,11 @@ export function idempotencyKey(key: string, clientId: string): string {
 export const REPLY_PREFIX = 'holdfast_reply:'
 
 /**
- * A client that only watches a lock listens here as well as on its channels, so that it is not counted as a waiter. The
+ * A client that only watches a lock listens here as well as on the lock's channel, so that it is not counted as a waiter. The
  * name begins like the channels for replies, so that it needs no right of its own.
  */
-export function watchChannel(key: string): string {
-  return `${REPLY_PREFIX}watch:${tagged(key)}`
+export function watchChannel(channel: string): string {
+  return `${REPLY_PREFIX}watch:${channel}`
 }
 
 /** How a client describes itself (JSON), with a TTL. Readers GET it by the client's id. Holdfast only. */

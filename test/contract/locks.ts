@@ -13,6 +13,7 @@ import { handOffContract } from './lock-hand-off.js'
 import { leaseContract } from './lock-lease.js'
 import { exclusionContract, reentryContract } from './lock-reentry.js'
 import { noTransferContract, transferContract } from './lock-transfer.js'
+import { watchContract } from './lock-watch.js'
 
 const CONTENDER = new URL('../support/processes/contender-process.js', import.meta.url)
 /** A busy machine is slow to start processes. */
@@ -30,6 +31,7 @@ export function contract(kind: Kind, setUp: SetUp): void {
   reentryContract(kind, fixture, kindFixture)
   leaseContract(kind, fixture, kindFixture)
   callbackContract(fixture, kindFixture)
+  if (!kind.isJoint) watchContract(fixture, kindFixture)
   if (!kind.isShared) handOffContract(kind, fixture, kindFixture)
   if (kind.isAdoptable) transferContract(kind, fixture, kindFixture)
   else noTransferContract(kind, fixture, kindFixture)

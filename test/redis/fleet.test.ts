@@ -232,6 +232,8 @@ describe('an inspection', () => {
       const hold = await kind.lock(holder, 'a').lock()
       let heard = 0
       const hearing = observer.fleet.subscribeToLock('a', () => heard++)
+      const states = kind.parts(observer, 'a')[0]?.watch()
+      assert.equal((await states?.next())?.value.state, 'held')
       await waitUntil(() => hearing.isLive)
       for (const client of [observer, other]) {
         assert.equal((await client.fleet.inspect('a', { timeoutMs })).otherListeners, 0)
@@ -241,6 +243,8 @@ describe('an inspection', () => {
       const before = heard
       await hold.unlock()
       await waitUntil(() => heard > before)
+      assert.equal((await states?.next())?.value.state, 'free')
+      await states?.return?.()
       hearing.leave()
     })
   }

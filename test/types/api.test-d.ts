@@ -12,6 +12,7 @@ import {
   connect,
   type Election,
   type ForceUnlockResult,
+  getMultiLock,
   type Hold,
   type Holder,
   type HolderInfo,
@@ -101,6 +102,13 @@ export async function locking() {
   await lock.lock({ leaseTimeMs: 1, waitTimeMs: 0, maxHoldMs: 1, warnAfterMs: 1, label: 'a', within: hold })
   await lock.tryLock({ signal: AbortSignal.timeout(1_000), leaseTimeMs: undefined })
 
+  await getMultiLock(lock).unlock()
+  for await (const { state, holders } of lock.watch({ signal: AbortSignal.timeout(1_000) })) {
+    expectSame<typeof state, 'held' | 'free'>(true)
+    expectSame<typeof holders, readonly Holder[]>(true)
+  }
+  // @ts-expect-error a lock made of others has no state of its own
+  getMultiLock(lock).watch()
   const maybe = await lock.tryLock()
   // @ts-expect-error: it may be null
   await maybe.unlock()

@@ -48,11 +48,11 @@ const argument = fc.oneof(
 
 type Subject = (client: Client) => object | Promise<object>
 
-const LOCK = ['lock', 'tryLock', 'withLock', 'tryWithLock'] as const
+const LOCK = ['lock', 'tryLock', 'withLock', 'tryWithLock', 'unlock'] as const
 const PLAIN = [
   ...LOCK,
   ...['adopt', 'forceUnlock', 'getHoldCount', 'getHolders', 'isHeldByCurrentOwner', 'isLocked', 'remainingLeaseMs'],
-  'unlock',
+  'watch',
 ]
 const COUNTED = ['acquire', 'tryAcquire', 'withPermit', 'tryWithPermit', 'addPermits', 'reducePermits', 'delete']
 
