@@ -15,6 +15,7 @@ import { optionsAndFunction } from '../locks/with-lock.js'
 import {
   permitInspect,
   permitRelease,
+  permitReleaseAll,
   permitSetPermits,
   permitUpdateLease,
   semaphoreDelete,
@@ -41,7 +42,7 @@ export interface WithPermitOptions
 
 const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
 const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, release: 1, onAcquire: 1, onRelease: 1 }
-/** One script call acquires them all. */
+/** One script call acquires or releases them all. */
 const MAX_PERMITS = 1_000
 /** Also in upper case, as Redisson accepts it. */
 const PERMIT_ID = /^[\da-f]{32}$/i
@@ -182,33 +183,33 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Releases a permit by its id, whoever acquired it: another process, or Java. If you have the hold, call `unlock()`
-   * instead.
-   * @throws {NotHeldError} nobody holds it: it was released, its lease has ended, or this is not the id of a permit
-   * @throws {OutcomeUnknownError} Redis did not reply; call it again
-   * @throws {ConfigError} the id is not a string
-   * @example `await semaphore.release(job.permitId)`
+   * Releases a permit by its id, or several by theirs, all or none, whoever acquired them: another process, or Java. If you
+   * have the hold, call `unlock()` instead.
+   * @param permitIds  an id, or an array of 1 to 1,000 different ones
+   * @throws {NotHeldError} nobody holds one of them: it was released, its lease has ended, or it is not the id of a permit.
+   *   Then none is released
+   * @throws {OutcomeUnknownError} Redis did not reply. One id: call it again. Several: all or none were released
+   * @throws {ConfigError} no id, one that is not a string, the same one twice, or too many; nothing was sent
+   * @example `await semaphore.release(job.permitIds)`
    * @see Redisson `RPermitExpirableSemaphore.release`
    */
-  async release(permitId: string): Promise<void> {
-    if (!(await this.tryRelease(permitId))) throw this.#notHeld(permitId)
+  async release(permitIds: string | readonly string[]): Promise<void> {
+    if (!(await this.tryRelease(permitIds))) throw this.#notHeld(permitIds)
   }
 
   /**
-   * Releases a permit by its id, whoever acquired it.
-   * @returns false if nobody held it, or this is not the id of a permit
-   * @throws {OutcomeUnknownError} Redis did not reply; call it again
-   * @throws {ConfigError} the id is not a string
+   * Releases a permit by its id, or several by theirs, all or none, whoever acquired them.
+   * @param permitIds  as for `release`
+   * @returns false, and none is released, if nobody held one of them, or it is not the id of a permit
+   * @throws as `release`, but never `NotHeldError`
    * @example `const wasHeld = await semaphore.tryRelease(job.permitId)`
-   * @see Redisson `RPermitExpirableSemaphore.tryRelease`
+   * @see Redisson `RPermitExpirableSemaphore.tryRelease`, which replies to a list with how many it released
    */
-  async tryRelease(permitId: string): Promise<boolean> {
-    const { name, key } = this
-    const context = this.#context
-    if (!this.#mayBeHeld(permitId)) return false
-    const call = permitRelease(key, permitLeases(key), semaphoreChannel(key), [permitId])
-    const receivers = await runScript(context, this, 'release', call, toInteger)
-    if (receivers === -1) context.emit('warning', publishRefused(name))
+  async tryRelease(permitIds: string | readonly string[]): Promise<boolean> {
+    const receivers = Array.isArray(permitIds)
+      ? await this.#releaseAll([...permitIds])
+      : await this.#releaseOne(permitIds as string)
+    if (receivers === -1) this.#context.emit('warning', publishRefused(this.name))
     return receivers !== null
   }
 
@@ -316,16 +317,44 @@ export class PermitExpirableSemaphore {
    * @throws {ConfigError} it is not a string
    * @throws {ClientClosedError} the client is closed
    */
-  #mayBeHeld(permitId: unknown): boolean {
+  #mayBeHeld(permitId: unknown, path = 'permitId'): boolean {
     this.#context.assertUsable(this.name)
     if (typeof permitId === 'string') return PERMIT_ID.test(permitId)
-    throw new ConfigError('permitId', permitId, 'the id of a permit, a string', { lockName: this.name })
+    throw new ConfigError(path, permitId, 'the id of a permit, a string', { lockName: this.name })
   }
 
-  #notHeld(permitId: string): NotHeldError {
+  /** @returns how many received the message; null: nothing was released */
+  async #releaseOne(permitId: string): Promise<number | null> {
+    const { key } = this
+    if (!this.#mayBeHeld(permitId)) return null
+    const call = permitRelease(key, permitLeases(key), semaphoreChannel(key), [permitId])
+    return await runScript(this.#context, this, 'release', call, toInteger)
+  }
+
+  /** The same for several. A copy of the command must not reply that none of them was held. */
+  async #releaseAll(permitIds: readonly string[]): Promise<number | null> {
+    const { key, name: lockName } = this
+    if (permitIds.length === 0 || permitIds.length > MAX_PERMITS) {
+      throw new ConfigError('permitIds', undefined, `1 to ${MAX_PERMITS} ids`, { lockName })
+    }
+    const mayBeHeld = permitIds.map((id, index) => this.#mayBeHeld(id, `permitIds[${index}]`))
+    if (new Set(permitIds.map((id) => id.toLowerCase())).size < permitIds.length) {
+      throw new ConfigError('permitIds', undefined, 'different ids', { lockName })
+    }
+    if (mayBeHeld.includes(false)) return null
+    const call = permitReleaseAll(key, permitLeases(key), semaphoreChannel(key), permitIds)
+    return await runOnce(this.#context, this, 'release', call)
+  }
+
+  #notHeld(permitIds: string | readonly string[]): NotHeldError {
     const semaphore = `semaphore ${JSON.stringify(this.name)}`
-    const message = PERMIT_ID.test(permitId)
-      ? `Permit ${permitId} of ${semaphore} is not held: it was released, or its lease has ended`
+    const why = 'released, or its lease has ended'
+    if (typeof permitIds !== 'string') {
+      const which = `Not all of these ${permitIds.length} permits of ${semaphore} are held, so none was released`
+      return new NotHeldError(`${which}: one was already ${why}, or it is not the id of a permit`, this.name)
+    }
+    const message = PERMIT_ID.test(permitIds)
+      ? `Permit ${permitIds} of ${semaphore} is not held: it was ${why}`
       : `No permit of ${semaphore} has this id, which is not 32 hexadecimal digits`
     return new NotHeldError(message, this.name)
   }

@@ -245,6 +245,7 @@ export function permitContract(setUp: SetUp): void {
       () => semaphore.withPermit(() => {}),
       () => semaphore.release('0'.repeat(32)),
       () => semaphore.tryRelease('0'.repeat(32)),
+      () => semaphore.release(['0'.repeat(32)]),
       () => semaphore.trySetPermits(1),
       () => semaphore.setPermits(1),
       () => semaphore.addPermits(1),
@@ -292,6 +293,29 @@ export function permitContract(setUp: SetUp): void {
     await other.release(both.permitIds[0] ?? '')
     await assert.rejects(both.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     await waitUntil(async () => (await other.availablePermits()) === 3)
+  })
+
+  it('several permits are released by their ids from anywhere, all or none, and wake a waiter for as many', async () => {
+    const { semaphore } = await semaphoreWith(fixture, 3)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const three = await semaphore.acquire({ permits: 3 })
+    const [first = '', ...rest] = three.permitIds
+    const waiting = other.acquire({ permits: 3 })
+    await listening(fixture)
+    await assert.rejects(other.release([first, '0'.repeat(32), ...rest]), {
+      code: 'LOCK_NOT_HELD',
+      message: /^Not all of these 4 permits of semaphore "a" are held, so none was released/,
+    })
+    assert.equal(await other.tryRelease([first, 'no id']), false)
+    assert.deepEqual([await other.availablePermits(), await other.acquiredPermits()], [0, 3])
+    await other.release(three.permitIds)
+    const next = await waiting
+    assert.equal(next.permitIds.length, 3)
+    await assert.rejects(three.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    await assert.rejects(other.release(three.permitIds), { code: 'LOCK_NOT_HELD' })
+    assert.equal(await other.tryRelease([...next.permitIds, first]), false)
+    assert.equal(await other.tryRelease([...next.permitIds].reverse()), true)
+    await assert.rejects(next.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
   it('a permit is renewed as long as it is held, unless it has a fixed lease', async () => {

@@ -26,7 +26,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
       const all = [...ofJava, ...inNode.permitIds]
       assert.ok(all.every((id) => ID.test(id)) && new Set(all).size === 5, all.join())
       assert.deepEqual(await idsInRedis(fixture), all.toSorted())
-      for (const id of ofJava) await pool.node.release(id)
+      await pool.node.release(ofJava)
       await pool.sees({ available: 3, acquired: 2 })
       await pool.inJava('release', texts(inNode.permitIds))
       await pool.sees({ available: 5, acquired: 0 })
@@ -57,6 +57,29 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
         assert.equal(await pool.inJava('tryRelease', text(gone)), false)
         await pool.sees({ available: 2, acquired: 0 })
       }
+      await pool.end()
+      return undefined
+    },
+  },
+  {
+    id: 'by-ids',
+    title: 'several permits that Node releases by their ids come all at once to a waiter of either side, or none does',
+    kinds: KINDS,
+    async run(fixture) {
+      const pool = await poolOf(fixture, 3)
+      const ofNode = await pool.node.acquire({ permits: 3 })
+      const inJava = pool.inJava('acquire', int(3))
+      await fixture.hasWaiters(1)
+      await assert.rejects(pool.node.release([...ofNode.permitIds, '0'.repeat(32)]), NotHeldError)
+      await pool.sees({ available: 0, acquired: 3 })
+      await pool.node.release(ofNode.permitIds)
+      const ofJava = (await soon(inJava, PROMPT_MS)) as string[]
+      await assert.rejects(ofNode.unlock(), LeaseLostError)
+      const inNode = pool.node.acquire({ permits: 3 })
+      await fixture.hasWaiters(1)
+      await pool.node.release(ofJava)
+      await assert.rejects(pool.inJava('release', texts(ofJava)), isUnknownPermit)
+      await (await soon(inNode, PROMPT_MS)).unlock()
       await pool.end()
       return undefined
     },
@@ -327,7 +350,7 @@ async function idsInRedis({ backend, name }: SemaphoreFixture): Promise<string[]
 
 /** Redisson wraps it in a RedisException. */
 function isUnknownPermit(error: unknown): boolean {
-  return error instanceof JavaError && error.message.includes('java.lang.IllegalArgumentException: Permit with id')
+  return error instanceof JavaError && /java\.lang\.IllegalArgumentException: Permits? with id/.test(error.message)
 }
 
 function isAbout(leaseMs: number, left: number): void {

@@ -281,9 +281,10 @@ describe('counters agree with the model after every step of random sequences', (
             async (step) => {
               const permit = pick(step)
               held = held.filter((other) => other !== permit)
-              for (const id of permit?.permitIds ?? []) {
-                assert.equal(await by(step).tryRelease(id), true)
-                assert.equal(await by(step).tryRelease(id), false)
+              const ids = permit?.permitIds ?? []
+              for (const some of ids.length % 2 === 0 ? ids : [ids]) {
+                assert.equal(await by(step).tryRelease(some), true)
+                assert.equal(await by(step).tryRelease(some), false)
               }
               if (permit) await assert.rejects(permit.unlock(), { code: 'LOCK_LEASE_LOST' })
             },

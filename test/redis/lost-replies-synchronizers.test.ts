@@ -142,6 +142,14 @@ for (const driver of drivers) {
         await permit.unlock()
         await proxy.dropped
         assert.deepEqual(await numbers(), [5, 0])
+
+        const [known, others] = [await permits.acquire(), await permits.acquire({ permits: 2 })]
+        await permits.release(known.permitIds) // Redis knows the script
+        drop(requestOf('permit/release-all'))
+        await permits.release(others.permitIds)
+        await proxy.dropped
+        assert.deepEqual(await numbers(), [5, 0])
+        for (const hold of [known, others]) await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
       }
     })
 

@@ -66,10 +66,24 @@ describe('a permit-expirable semaphore', () => {
         await assert.rejects(semaphore.updateLeaseTime(bad, 1_000), refusal('permitId'))
         await assert.rejects(semaphore.getLeaseTime(bad), refusal('permitId'))
       }
+      for (const [value, path] of [
+        [[], 'permitIds'],
+        [Array.from({ length: 1_001 }, (_, index) => index.toString(16).padStart(32, '0')), 'permitIds'],
+        [[id, id], 'permitIds'],
+        [['no id', 'no id'], 'permitIds'],
+        [[id.toUpperCase(), id.toLowerCase()], 'permitIds'],
+        [[id, 7], 'permitIds[1]'],
+        [['no id', undefined], 'permitIds[1]'],
+        [new Array(1), 'permitIds[0]'],
+      ] as const) {
+        await assert.rejects(semaphore.release(value as string[]), refusal(path))
+        await assert.rejects(semaphore.tryRelease(value as string[]), refusal(path))
+      }
       // Text that came over the wire: nobody holds a permit with such an id.
       const notHeld = { code: 'LOCK_NOT_HELD', lockName: semaphore.name }
       for (const unknown of ['', '1234', 'g'.repeat(32), '0'.repeat(31), '0'.repeat(33), `${id}\n`]) {
         await assert.rejects(semaphore.release(unknown), notHeld)
+        await assert.rejects(semaphore.release([id, unknown]), notHeld)
         assert.equal(await semaphore.tryRelease(unknown), false)
         assert.equal(await semaphore.updateLeaseTime(unknown, 1_000), false)
         await assert.rejects(semaphore.getLeaseTime(unknown), notHeld)

@@ -302,6 +302,7 @@ const CASES: readonly Case[] = [
     isReadOnly: true,
   },
   { script: 'permit/release', before: [...number(4), ...permitHeld], replies: [0, null] },
+  { script: 'permit/release-all', before: [...number(4), ...permitHeld], replies: [0, null] },
   { script: 'permit/renew', before: permitHeld, replies: [[1], [1]], extends: permitLease },
   { script: 'permit/set-permits', before: [...number(4), ...permitHeld], replies: [0, 0] },
   { script: 'permit/update-lease', before: permitHeld, replies: [1, 1], sets: permitLease },

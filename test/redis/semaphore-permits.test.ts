@@ -124,6 +124,25 @@ describe('the permits of semaphores', () => {
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
+  it('several permits are not released if the lease of one has ended, noticed or not', async () => {
+    fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { admin } = fixture.server
+    await semaphore.trySetPermits(3)
+    const [ended, held] = [await semaphore.acquire({ leaseTimeMs: 100 }), await semaphore.acquire({ permits: 2 })]
+    await waitUntil(() => ended.signal.aborted)
+    await sleep(20)
+    const ids = [...held.permitIds, ...ended.permitIds]
+    assert.equal(await admin.zcard('{a}:timeout'), 3, 'not noticed yet')
+    assert.equal(await semaphore.tryRelease(ids), false)
+    assert.deepEqual([await semaphore.availablePermits(), await semaphore.acquiredPermits()], [1, 2])
+    assert.equal(await semaphore.tryRelease(ids), false)
+    assert.equal(await held.isHeld(), true)
+    await held.unlock()
+    await assert.rejects(ended.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+    assert.equal(await semaphore.availablePermits(), 3)
+  })
+
   it('thousands of leases that end at once are processed', async () => {
     fixture.onEnd(() => fixture.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')

@@ -167,6 +167,8 @@ const permitInspect = (index: number): ScriptCall =>
   make.permitInspect(LOCK, LEASES, semaphoreChannel(LOCK), ids(1 + index, 1))
 const permitRelease = (count: number) => (index: number) =>
   make.permitRelease(LOCK, LEASES, semaphoreChannel(LOCK), ids(1 + index * count, count))
+const permitReleaseAll = (index: number): ScriptCall =>
+  make.permitReleaseAll(LOCK, LEASES, semaphoreChannel(LOCK), ids(1 + index * MOST_AT_ONCE, MOST_AT_ONCE))
 const setPermits = (index: number): ScriptCall =>
   make.permitSetPermits(LOCK, LEASES, REPLIES, 10, semaphoreChannel(LOCK), OPERATION + index, Date.now())
 const read = (): ScriptCall =>
@@ -328,6 +330,10 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
   'permit/release': [
     crowd('one, many expired', PERMITS_HALF, permitRelease(1)),
     crowd('many, many expired', PERMITS_HALF, permitRelease(MOST_AT_ONCE)),
+  ],
+  'permit/release-all': [
+    crowd('many, many expired', PERMITS_HALF, permitReleaseAll),
+    crowd('many, all held', PERMITS_HELD, permitReleaseAll),
   ],
   'permit/renew': [
     crowd('many', PERMITS_HELD, () => make.permitRenew([LEASES], [ids(1, MOST_AT_ONCE).join(), 2 * LEASE_MS])),

@@ -181,7 +181,7 @@ const RUN_ONCE = new Set(
   MAKERS.filter((make) => {
     const parameters = parametersOf(make)
     const { name } = make(...parameters.map(() => [])).script
-    return /\/(release|release-queued|delete|update-lease)$/.test(name) && !parameters.includes('operation')
+    return /\/(release|release-queued|release-all|delete|update-lease)$/.test(name) && !parameters.includes('operation')
   }),
 )
 

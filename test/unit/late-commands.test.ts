@@ -77,7 +77,10 @@ describe('every script', () => {
       'it runs once, and belongs to a number',
       /^(semaphore|latch)\/(set-permits|add-permits|release|drain-permits|cancel|set-count|count-down)$|^permit\/set-permits$/,
     ],
-    ['it is only sent to run once, before a deadline', /^(latch|semaphore)\/delete$|^permit\/update-lease$/],
+    [
+      'it is only sent to run once, before a deadline',
+      /^(latch|semaphore)\/delete$|^permit\/(update-lease|release-all)$/,
+    ],
     ['it writes or deletes exactly what it names', /^forced\/(record|withdraw)$|^idempotency\/forget$/],
     ['it changes nothing', /\/(inspect|token|read)$/],
   ]

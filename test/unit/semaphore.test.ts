@@ -223,6 +223,23 @@ describe('permits with leases', () => {
     await assert.rejects(semaphore.getLeaseTime(last), { code: 'LOCK_NOT_HELD' })
   })
 
+  it('permits with leases that are released by their ids are reported released, however many copies arrive', async () => {
+    const clock = new FakeClock()
+    const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+    const client = new Client(port, {}, { clock, random: systemRandom })
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    await clock.until(semaphore.trySetPermits(3))
+    const failsWith = 'Connection is closed.'
+    for (const fault of [{ resentMs: 100 }, { failsWith }, { failsWith, lost: 'request' }] as const) {
+      const permit = await clock.until(semaphore.acquire({ permits: 3 }))
+      port.once('permit/release-all', fault)
+      await clock.until(semaphore.release(permit.permitIds))
+      assert.equal(await clock.until(semaphore.availablePermits()), 3)
+      await assert.rejects(clock.until(permit.unlock()), { code: 'LOCK_LEASE_LOST' })
+    }
+    await clock.until(client.close())
+  })
+
   it('permits with leases are all free soon after one is released by its id: the other holds are lost', async () => {
     const clock = new FakeClock()
     const port = new FakePort(clock, new FakeRedis(clock, Date.now()))

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
+import type { Permit } from '../../src/index.js'
 import { systemRandom } from '../../src/util/random.js'
 import { FakeClock } from '../support/fakes/fake-clock.js'
 import { FakePort } from '../support/fakes/fake-port.js'
@@ -42,14 +43,19 @@ describe('a message that Redis refuses to publish', () => {
     assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
   })
 
-  it('a refused message is a warning of the release of a permit by its id, which happened', async () => {
-    const semaphore = client.getPermitExpirableSemaphore('s')
-    await semaphore.trySetPermits(1)
-    const permit = await semaphore.acquire()
-    assert.equal(await semaphore.tryRelease(permit.permitIds[0] ?? ''), true)
-    assert.equal(await semaphore.availablePermits(), 1)
-    assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
-  })
+  for (const [what, idsOf] of [
+    ['a permit by its id', ({ permitIds }: Permit) => permitIds[0] ?? ''],
+    ['permits by their ids', ({ permitIds }: Permit) => permitIds],
+  ] as const) {
+    it(`a refused message is a warning of the release of ${what}, which happened`, async () => {
+      const semaphore = client.getPermitExpirableSemaphore('s')
+      await clock.until(semaphore.trySetPermits(1))
+      const permit = await clock.until(semaphore.acquire())
+      assert.equal(await clock.until(semaphore.tryRelease(idsOf(permit))), true)
+      assert.equal(await semaphore.availablePermits(), 1)
+      assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
+    })
+  }
 
   it('a refused message is a warning of the count down that opened the latch', async () => {
     const latch = client.getCountDownLatch('l')
