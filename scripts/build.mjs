@@ -13,9 +13,9 @@ run(process.execPath, ['scripts/lua/translate.mjs'])
 
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** Few step through anything but locks. A file is left readable if most of it is this. */
-const READABLE = /^src\/(locks|nestjs|waiting)\//
+const READABLE = /^src\/(locks|waiting)\//
 /** Users meet none of the names of functions and classes in them. */
-const NAMELESS = /^src\/(cli|dashboard|doctor|fleet|testing(?!\/(index|test-)))\//
+const NAMELESS = /^src\/(cli|config|dashboard|doctor|fleet|lua|telemetry|util|wire|testing(?!\/(index|test-)))\//
 /** The entries that can be required as well as imported. */
 const entries = Object.values(exports).filter((target) => target.require)
 /** Programs of their own, which no entry imports: started by name, or as a process or a thread. */
@@ -27,7 +27,7 @@ const SHAPE = { platform: 'node', target: 'es2022', minify: true, keepNames: tru
 
 /** Types that no user meets: without their comments. Of the Redis in memory, users meet `TestRedis` and its time. */
 const INTERNAL_TYPES =
-  /^(delivery|waiting|watchdog|locks\/kinds)\/|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
+  /^(delivery|waiting|watchdog|locks\/kinds)\/|^adapters\/(port|\S+\/client)\.d\.ts$|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
 
 rmSync(DIST, { recursive: true, force: true })
 const { readable, others } = await bundleEsm()

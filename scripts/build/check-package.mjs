@@ -7,10 +7,10 @@ import { withExports } from './exports.mjs'
 import { repositoryOf } from './readme-links.mjs'
 
 /**
- * Half of what the first version with source maps had, and 320 KB for what operators use: fleet, jobs, command line, server
+ * Half of what the first version with source maps had, and 300 KB for what operators use: fleet, jobs, command line, server
  * of the dashboard, telemetry. Without holdfast/testing and the dashboard's page.
  */
-const MAX_UNPACKED_BYTES = 1_420_000
+const MAX_UNPACKED_BYTES = 1_400_000
 /** Maximum size of the dashboard's page, with its libraries. */
 const MAX_PAGE_BYTES = 400_000
 /** Maximum that holdfast/testing may add to a download: its modules, without those of the client. */
