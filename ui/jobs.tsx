@@ -17,6 +17,7 @@ const STATES: Record<JobState, { sign: string; status: string }> = {
   failed: { sign: '✗', status: 'disconnected' },
   killed: { sign: '✗', status: 'disconnected' },
   'never-started': { sign: '–', status: 'unlisted' },
+  hidden: { sign: '?', status: 'unlisted' },
 }
 
 const COLUMNS: readonly Column<JobInfo>[] = [
@@ -88,8 +89,9 @@ function State({ state }: { state: JobState }) {
   )
 }
 
-function ago({ readAt }: JobInfo, at: number | undefined) {
-  return <span class="num">{at === undefined ? 'never' : `${formatDuration(readAt - at)} ago`}</span>
+function ago({ readAt, state }: JobInfo, at: number | undefined) {
+  const never = state === 'hidden' ? '' : 'never'
+  return <span class="num">{at === undefined ? never : `${formatDuration(readAt - at)} ago`}</span>
 }
 
 /** As of a holder that does not respond, or is gone. */

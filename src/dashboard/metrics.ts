@@ -8,7 +8,8 @@ import type { Sampled } from './totals.js'
 /** Names of locks are no labels, as there may be millions, but those of jobs. Kinds are ours; without jobs at most 50 series. */
 const MAX_KINDS = 11
 
-export function metricsOf(locks: readonly Sampled[], totals: Totals, jobs: readonly JobInfo[]): string {
+/** @param jobs  undefined: they could not be read */
+export function metricsOf(locks: readonly Sampled[], totals: Totals, jobs: readonly JobInfo[] | undefined): string {
   const kinds = new Map<string, { held: number; oldestMs: number; waiters: number }>()
   for (const { info: lock, oldestMs } of locks) {
     const kind = kinds.has(lock.kind) || kinds.size < MAX_KINDS ? lock.kind : 'other'
@@ -50,14 +51,18 @@ export function metricsOf(locks: readonly Sampled[], totals: Totals, jobs: reado
 }
 
 /** Of jobs that are expected: a thousand at most. The label is not `job`, which Prometheus sets itself. */
-function jobMetrics(all: readonly JobInfo[]): string[] {
-  const jobs = all.filter(({ everyMs }) => everyMs !== undefined)
+function jobMetrics(all: readonly JobInfo[] | undefined): string[] {
+  const jobs = (all ?? []).filter(({ everyMs }) => everyMs !== undefined)
+  const isPartial = all === undefined || all.some(({ state }) => state === 'hidden')
   const byJob = (read: (job: JobInfo) => number | undefined): [string, number][] =>
     jobs.flatMap((job): [string, number][] => {
       const value = read(job)
       return value === undefined ? [] : [[`{job_name="${escaped(job.name)}"}`, value]]
     })
   return [
+    ...metric('fleet_jobs_hidden', '1: records of jobs could not be read, so that their alerts cannot fire.', [
+      ['', Number(isPartial)],
+    ]),
     ...metric(
       'job_last_success_timestamp_seconds',
       'When a run last ended with exit code 0, by the clock of Redis.',

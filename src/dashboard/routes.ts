@@ -118,7 +118,7 @@ export function routesOf(parts: Parts): Route[] {
       path: /^\/metrics()$/,
       handle: async () => {
         // Who may not read the jobs gets the other metrics.
-        const jobs = await fleet.jobs().catch(() => [])
+        const jobs = await fleet.jobs().catch(() => undefined)
         return text(await sampled(() => metricsOf(sampler.sampled, sampler.totals, jobs)))
       },
     },

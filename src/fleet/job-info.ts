@@ -6,8 +6,9 @@
  * - `killed`: its last run has not reported its end, and no longer holds the lock
  * - `succeeded`: its last run ended with exit code 0
  * - `failed`: with another one
+ * - `hidden`: this Redis user may not read its record
  */
-export type JobState = 'never-started' | 'running' | 'killed' | 'succeeded' | 'failed'
+export type JobState = 'never-started' | 'running' | 'killed' | 'succeeded' | 'failed' | 'hidden'
 
 /** A job as `client.fleet.jobs()` finds it. All times are epoch ms, by the clock of Redis. */
 export interface JobInfo {

@@ -47,7 +47,7 @@ export async function recordJob(scripts: Scripts, report: JobReport, timeoutMs?:
 }
 
 /**
- * By name. Without those that this Redis user may not read.
+ * By name.
  * @throws as `Scripts.run`
  */
 export async function readJobs({ scripts, nameMapper }: LeaseContext): Promise<JobInfo[]> {
@@ -65,7 +65,7 @@ async function readJob(scripts: Scripts, key: string, name: string): Promise<Job
     const again = await read()
     return again?.state === 'running' && again.holder === job.holder ? { ...again, state: 'killed' } : again
   } catch (error) {
-    if (isErrorOf(error, 'NOPERM')) return undefined
+    if (isErrorOf(error, 'NOPERM')) return { name, state: 'hidden', overdueMs: 0, lateMs: 0, readAt: 0 }
     throw error
   }
 }

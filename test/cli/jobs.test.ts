@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type { Totals } from '../../src/dashboard/api.js'
+import { metricsOf } from '../../src/dashboard/metrics.js'
 import type { JobInfo } from '../../src/fleet/job-info.js'
 import { connect } from '../../src/index.js'
 import { JOBS_KEY, jobKey } from '../../src/wire/keys.js'
@@ -13,6 +15,7 @@ import { waitUntil } from '../support/wait-until.js'
 
 /** From the compiled test in build/test/cli. */
 const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
+const NO_TOTALS = { doubts: [] } as unknown as Totals
 const UNTIL_STDIN_ENDS = ['--', 'sh', '-c', 'echo up; read _; exit 4']
 
 describe('holdfast jobs', () => {
@@ -174,6 +177,22 @@ describe('holdfast jobs', () => {
     const found = (await client.fleet.jobs()).map(({ name }) => name)
     assert.equal(found.length, 1_000)
     assert.ok(found.includes('nightly') && found.includes('deploy:1000'))
+  })
+
+  it('a job whose record the user may not read is named as hidden, and its exit code is no success', async () => {
+    await ended(['run', 'lock:a', '--every', '1h', '--', 'true'])
+    await server.admin.call('ACL', 'SETUSER', 'viewer', 'on', '>secret', '+@all', '&*', '~holdfast_jobs')
+    const url = server.url.replace('//', '//viewer:secret@')
+    for (const named of [[], ['lock:a']]) {
+      const { code, stdout } = await ended(['jobs', ...named], url)
+      assert.equal(code, 2, stdout)
+      assert.match(stdout, /^lock:a +hidden$/m)
+      assert.doesNotMatch(stdout, /never/)
+    }
+    await using client = await connect({ url, inspection: false })
+    assert.match(metricsOf([], NO_TOTALS, await client.fleet.jobs()), /^holdfast_fleet_jobs_hidden 1$/m)
+    assert.match(metricsOf([], NO_TOTALS, undefined), /^holdfast_fleet_jobs_hidden 1$/m)
+    assert.match(metricsOf([], NO_TOTALS, []), /^holdfast_fleet_jobs_hidden 0$/m)
   })
 
   it('a run that may not be recorded warns once and is otherwise the same; --no-record does not try', async () => {

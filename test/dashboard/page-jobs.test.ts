@@ -132,9 +132,9 @@ function firing(metrics: string): string[] {
     .flatMap(({ alert, expr }: { alert: string; expr: string }) => {
       const [, series = '', operator, limit] = /^(\w+) (>|!=) (\d+)$/.exec(expr) ?? []
       assert.ok(operator, expr)
-      const samples = [...metrics.matchAll(new RegExp(`^${series}\\{job_name="(.*)"\\} (\\S+)$`, 'gm'))]
+      const samples = [...metrics.matchAll(new RegExp(`^${series}(?:\\{job_name="(.*)"\\})? (\\S+)$`, 'gm'))]
       assert.ok(samples.length > 0, `${series} is not exported`)
-      return samples.flatMap(([, job, value]) => {
+      return samples.flatMap(([, job = 'all', value]) => {
         const fires = operator === '>' ? Number(value) > Number(limit) : Number(value) !== Number(limit)
         return fires ? [`${alert}: ${job}`] : []
       })

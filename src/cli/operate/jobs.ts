@@ -25,11 +25,13 @@ const STYLES: Record<JobState, Style> = {
   killed: 'red',
   succeeded: 'green',
   failed: 'red',
+  hidden: 'yellow',
 }
 
 /**
  * `holdfast jobs`: the jobs that `holdfast run` has recorded, those that need attention first.
- * @returns the exit code: 1 if one that is expected, or named, is overdue, failed or was killed, or a named one never started
+ * @returns the exit code: 1 if one that is expected, or named, is overdue, failed or was killed, or a named one never started;
+ *   else 2 if one is hidden
  */
 export async function jobs({ fleet, options, terminal, now }: Session): Promise<number> {
   const { names, json } = options
@@ -46,7 +48,8 @@ export async function jobs({ fleet, options, terminal, now }: Session): Promise<
     const attention = troubled.length === 0 ? '' : `, ${troubled.length} in need of attention`
     terminal.print(`${counted(inOrder.length, 'job')}${attention}`)
   }
-  return troubled.length > 0 ? 1 : 0
+  if (troubled.length > 0) return 1
+  return inOrder.some(({ state }) => state === 'hidden') ? 2 : 0
 }
 
 /** Of a job that has no record. */
@@ -56,7 +59,8 @@ function unknown(name: string, readAt: number): JobInfo {
 
 function rowOf(job: JobInfo): Cell[] {
   const { name, state, startedAt, ranMs, exitCode, succeededAt, everyMs, overdueMs, label, readAt } = job
-  const ago = (at: number | undefined): string => (at === undefined ? 'never' : `${durationOf(readAt - at)} ago`)
+  const never = state === 'hidden' ? '' : 'never'
+  const ago = (at: number | undefined): string => (at === undefined ? never : `${durationOf(readAt - at)} ago`)
   return [
     word(name),
     { text: state, style: STYLES[state] },
