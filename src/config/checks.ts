@@ -16,7 +16,7 @@ const MAX_INT = 2 ** 31 - 1
 export const javaInt: Check<number> = int(-1)
 
 /** Without those that YAML 1.1, which Java reads, takes for another number: 010 is 8 there, and 1:30 is 90. */
-const DECIMAL = /^(0|-?[1-9]\d{0,9})$/
+const DECIMAL = /^(0|[-+]?[1-9]\d{0,9})$/
 const OTHER_IN_JAVA = /^[-+]?(0[\d_]+|0b[01_]+|0o[0-7_]+|0x[\da-f_]+|\d[\d_]*_[\d_]*|[\d_]+(:[0-5]?\d)+)$/i
 
 export function int(least: number, most = MAX_INT): Check<number> {

@@ -111,7 +111,8 @@ async function read(source: string | URL): Promise<{ file: string | undefined; t
   }
   const file = source instanceof URL ? fileURLToPath(source) : source
   try {
-    return { file, text: await readFile(file, 'utf8') }
+    // Editors on Windows begin a file with a mark, which JSON does not have.
+    return { file, text: (await readFile(file, 'utf8')).replace(/^\uFEFF/, '') }
   } catch (cause) {
     throw new ConfigError('config', file, 'the path of a file that can be read', { cause })
   }

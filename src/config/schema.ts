@@ -20,7 +20,7 @@ import {
 } from './checks.js'
 import { delayStrategy } from './delay.js'
 import { type TlsFiles, tlsFiles } from './tls.js'
-import { adviceOn, isRemoved } from './unknown-key.js'
+import { adviceOn, frameworkKeyAmong, isRemoved } from './unknown-key.js'
 
 /** A Redis user with its password, or only the password of the default user. */
 export interface Credentials {
@@ -66,9 +66,11 @@ function unused<T>(check: Check<T>, effect: string, standard?: string): Key<T> {
   return { check, effect, isUsed: false, standard }
 }
 
+/** Java also takes a list of one, as in files of Redisson 2, and spaces around it. */
 const address: Check<string> = (value, path) => {
-  parseAddress(text(value, path), path)
-  return value as string
+  const url = text(Array.isArray(value) && value.length === 1 ? value[0] : value, path).trim()
+  parseAddress(url, path)
+  return url
 }
 
 const never = (): boolean => false
@@ -99,7 +101,8 @@ const natMapper = used<Readonly<Record<string, unknown>>>((value, path) => {
     return object(value, path)
   }
   const allowed =
-    '!<org.redisson.api.HostNatMapper> {hostsMap: …} or !<org.redisson.api.HostPortNatMapper> {hostsPortMap: …}'
+    '!<org.redisson.config.HostNatMapper> {hostsMap: …} or !<org.redisson.config.HostPortNatMapper> {hostsPortMap: …}, ' +
+    'in org.redisson.api before Redisson 4'
   throw new ConfigError(path, (value as { class?: unknown } | null)?.class, allowed)
 }, 'maps the addresses by which the servers name each other')
 
@@ -323,6 +326,10 @@ export function checkConfig(config: unknown): CheckedConfig {
   const present = SECTION_NAMES.filter((name) => whole[name] !== undefined && whole[name] !== null)
   const [section, ...losers] = present
   const rest = Object.fromEntries(Object.entries(whole).filter(([key]) => !SECTION_NAMES.includes(key as Section)))
+  const framework = frameworkKeyAmong(Object.keys(rest))
+  if (framework !== undefined) {
+    throw new ConfigError(framework, undefined, adviceOn(framework, '', rest[framework], KEYS))
+  }
   const ignored: IgnoredKey[] = []
   const top = checkKeys(TOP, rest, '', ignored) as CheckedConfig['top']
   if (section === undefined)

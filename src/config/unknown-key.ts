@@ -22,15 +22,21 @@ export function isRemoved(name: string): boolean {
   return REMOVED.has(name)
 }
 
-/** Files of frameworks, with Redisson's somewhere inside. */
+/** Files of frameworks, with Redisson's somewhere inside. The first of these keys that a file has is the nearest to it. */
 const FRAMEWORKS: Readonly<Record<string, string>> = {
+  redisson:
+    'the keys below redisson at the top level, or the text below redisson.config in a file of its own; Micronaut writes ' +
+    'singleServerConfig as single-server-config, with hyphens in each key',
+  quarkus: 'the keys below quarkus.redisson at the top level, without hyphens: singleServerConfig, connectTimeout',
   spring:
     'the configuration of Redisson itself: the file that spring.redis.redisson.file names, or the text below ' +
     'spring.redis.redisson.config; from spring.data.redis, singleServerConfig with address: "redis://host:port"',
-  redisson:
-    'the keys below redisson at the top level, as singleServerConfig and clusterServersConfig: Micronaut writes them ' +
-    'as single-server-config, with hyphens in each key',
-  quarkus: 'the keys below quarkus.redisson at the top level, without hyphens: singleServerConfig, connectTimeout',
+}
+
+/** The key by which a file is one of a framework: what is wrong with its other keys says less. */
+export function frameworkKeyAmong(names: readonly string[]): string | undefined {
+  const found = Object.keys(FRAMEWORKS).map((framework) => names.find((name) => name.split('.')[0] === framework))
+  return found.find((name) => name !== undefined)
 }
 
 /**

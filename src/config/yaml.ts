@@ -82,12 +82,16 @@ class Contents {
 
   #entriesOf(pairs: readonly { key: unknown; value: unknown }[], level: number): Record<string, unknown> {
     const entries = new Map<string, unknown>()
+    const merged: unknown[] = []
     for (const { key, value } of pairs) {
       const name = String(this.of(key, level))
-      if (entries.has(name)) this.#fail('DUPLICATE_KEY', (key as Node).range?.[0] ?? 0)
-      entries.set(name, this.of(value, level))
+      const content = this.of(value, level)
+      if (name === '<<') for (const map of [content].flat()) merged.push(map)
+      else if (entries.has(name)) this.#fail('DUPLICATE_KEY', (key as Node).range?.[0] ?? 0)
+      else entries.set(name, content)
     }
-    return Object.fromEntries(entries)
+    // `<<: *common`: what a map has itself takes precedence, then what comes first.
+    return Object.fromEntries([...merged.reverse().flatMap(entriesIn), ...entries])
   }
 
   #remember(node: unknown, anchor: string | undefined): void {
@@ -101,6 +105,10 @@ class Contents {
     this.#targets.set(alias, target)
     return target
   }
+}
+
+function entriesIn(map: unknown): [string, unknown][] {
+  return typeof map === 'object' && map !== null ? Object.entries(map) : []
 }
 
 function tooDeep(file: string): ConfigError {

@@ -54,6 +54,8 @@ suite('a rejected configuration', () => {
     await expectRejected(at('redisson', { threads: 1 }), { allowed: /below redisson at the top level/ as never })
     await expectRejected(at('quarkus.redisson.file', 'x'), { allowed: /below quarkus\.redisson/ as never })
     await expectRejected(at('x-common', { a: 1 }), { allowed: /a server section: .*replicatedServersConfig/ as never })
+    const application = { server: { port: 8080 }, logging: 1, spring: { data: {} }, redisson: { config: 'x' } }
+    await expectRejected(application, { path: 'redisson', allowed: /redisson\.config/ as never })
     for (const key of ['nonsense', 'x-common', 'spring']) {
       const { message } = (await loadConfig(JSON.stringify(at(key))).catch((error: Error) => error)) as Error
       assert.ok((message.match(/,/g)?.length ?? 0) < 10, message)
@@ -97,6 +99,10 @@ suite('a rejected configuration', () => {
       )
       assert.deepEqual([options.commandTimeoutMs, connectTimeoutMs, ignored.length], [undefined, 10_000, 2])
     }
+    for (const address of [['redis://a:1'], ' redis://a:1 ']) {
+      assert.equal(describe({ singleServerConfig: { address } } as unknown as RedissonConfig).addresses[0]?.port, 1)
+    }
+    assert.equal(describe(singleServer({ timeout: '+3000' }) as RedissonConfig).options.commandTimeoutMs, 3_000)
     const zero = { idleConnectionTimeout: -1, subscriptionsPerConnection: 0, subscriptionConnectionPoolSize: 1 }
     assert.equal(describe(singleServer(zero) as RedissonConfig).ignored.length, 3)
     assert.equal(describe(singleServer({ pingConnectionInterval: -1 }) as RedissonConfig).pingIntervalMs, 0)

@@ -216,6 +216,11 @@ suite('a hostile file', () => {
       `a: &a [${'x,'.repeat(99)}x]\nb: &b [${'*a,'.repeat(99)}*a]\nc: [${'*b,'.repeat(99)}*b]`,
       /values/,
     ],
+    [
+      '9,000 merged maps',
+      `a: &a {k: x}\nb: {${'<<: *a, '.repeat(9_000)}}\n${address}`,
+      /one of the keys|a server section/,
+    ],
     ['variables that do not end', `password: "${'${a:-'.repeat(19_000)}"\n${address}`, undefined],
     ['variables that end late', `password: "${'${a:-'.repeat(19_000)}}"\n${address}`, undefined],
     ['names of variables that do not end', `password: "${'${a'.repeat(30_000)}"\n${address}`, undefined],
@@ -265,6 +270,21 @@ suite('a variable', () => {
 // biome-ignore-end lint/suspicious/noTemplateCurlyInString: as above
 
 suite('aliases', () => {
+  it('a map has the entries of those that it merges, its own first, then those of the first', async () => {
+    const parse = (await import('../../src/config/yaml.js')).parseYaml
+    const text = 'a: &a {p: 1, q: 1}\nb: &b {q: 2, r: 2}\nc: {<<: [*a, *b], p: 3}\nd: {r: 4, <<: *b}\n'
+    const { c, d } = (await parse(text)) as Record<string, unknown>
+    assert.deepEqual(
+      [c, d],
+      [
+        { p: '3', q: '1', r: '2' },
+        { q: '2', r: '4' },
+      ],
+    )
+    const polluted = (await parse('a: {<<: {__proto__: {x: 1}}}')) as { a: object }
+    assert.deepEqual(Object.keys(polluted.a), ['__proto__'])
+  })
+
   it('an alias refers to the last preceding anchor of its name, also inside a repeated node', async () => {
     const parse = (await import('../../src/config/yaml.js')).parseYaml
     const text = 'a: &y {p: &x one, q: *x}\nb: &x two\nc: *y\nd: *x\n'
