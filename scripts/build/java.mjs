@@ -27,7 +27,7 @@ export function buildJava(version) {
   const began = performance.now()
   console.error(`Building the Java side for Redisson ${version} …`)
   rmSync(home, { recursive: true, force: true })
-  const goals = ['compile', 'dependency:copy-dependencies']
+  const goals = ['compile', 'dependency:copy-dependencies', ...(version.startsWith('3.') ? [] : ['-Pjackson'])]
   const args = ['-q', '-B', '-f', join(java, 'pom.xml'), `-Dredisson.version=${version}`, `-Doutput=${home}`, ...goals]
   if (!capture('mvn', ['-o', ...args]).ok) {
     console.error('  fetching from Maven Central what is not in the local repository')

@@ -1,6 +1,7 @@
 import type { Case } from './case.js'
 import type { CaseContext, Thing } from './case-context.js'
 import { CASES } from './cases.js'
+import { CONFIG_SUITE } from './config-cases.js'
 import { LockFixture, type Site } from './fixture.js'
 import { KINDS, lacks } from './kinds.js'
 import { LATCH_CASES } from './latch-cases.js'
@@ -15,7 +16,7 @@ export interface Suite {
   readonly kinds: readonly Thing[]
   readonly cases: readonly Pick<Job, 'id' | 'title'>[]
   /** Each case with each kind that it is about. */
-  readonly jobs: readonly (SiteJob | JarJob)[]
+  readonly jobs: readonly (SiteJob | PlainJob)[]
 }
 
 /** One case with one kind. */
@@ -35,9 +36,10 @@ export interface SiteJob extends Job {
   readonly begin: (site: Site) => { context: CaseContext; run: () => Promise<string | undefined> }
 }
 
-/** It needs the jar of this version of Redisson, but no JVM. */
-export interface JarJob extends Job {
-  readonly run: (jar: string) => Promise<string | undefined>
+/** It needs this version of Redisson, but no site. */
+export interface PlainJob extends Job {
+  /** @param built where scripts/verify/interop.mjs put the versions */
+  readonly run: (built: string, version: string) => Promise<string | undefined>
 }
 
 export const SUITES: readonly Suite[] = [
@@ -45,6 +47,7 @@ export const SUITES: readonly Suite[] = [
   suite(SEMAPHORES, SEMAPHORE_CASES, (site, kind, name) => new SemaphoreFixture(site, kind, name)),
   suite(LATCHES, LATCH_CASES, (site, kind, name) => new LatchFixture(site, kind, name)),
   TWIN_SUITE,
+  CONFIG_SUITE,
 ]
 
 function suite<B extends CaseContext>(

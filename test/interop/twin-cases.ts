@@ -1,9 +1,10 @@
 // The scripts of the twin beside Redisson's. To repeat a failure: TWIN_SEED=17.
+import { join } from 'node:path'
 import * as SYNCHRONIZERS from '../support/redisson-twin/synchronizer-scripts.js'
 import * as LOCKS from '../support/redisson-twin/twin-scripts.js'
 import { textsOf } from './class-file.js'
 import { isBefore } from './kinds.js'
-import type { JarJob, Suite } from './suites.js'
+import type { PlainJob, Suite } from './suites.js'
 import { compare, type Pair } from './twin-replay.js'
 
 /** The twin does what this version does, and later ones if possible. */
@@ -142,13 +143,14 @@ export const TWIN_SUITE: Suite = twinSuite()
 function twinSuite(): Suite {
   const kind = { name: 'twin' }
   const jobs = NAMES.map(
-    (name): JarJob => ({
+    (name): PlainJob => ({
       kind,
       id: name.toLowerCase().replaceAll('_', '-'),
       title: `the twin's script ${name} replies, stores and publishes what ${classOf(name)} does`,
       isAbout: ({ version, topology }) => topology.name === 'single' && !isBefore(version, MIRRORED),
       notFor: () => undefined,
-      async run(jar) {
+      async run(built, version) {
+        const jar = join(built, version, 'lib', `redisson-${version}.jar`)
         const makers = NAMES.filter((other) => lockOf(other) === lockOf(name)).map((other) => pairOf(other, jar))
         return await compare(pairOf(name, jar), makers, SEED)
       },

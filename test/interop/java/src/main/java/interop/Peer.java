@@ -39,6 +39,8 @@ import org.redisson.config.Config;
  * open client url lockWatchdogTimeout         a RedissonClient, kept as `client`
  * openFile client path                        the same as a configuration file says
  * call as target method argument ...          `target.method(...)`; an object that it returns is kept as `as`
+ * readConfig path                             what a configuration file leads to: see ConfigReader
+ * defaults                                    of configurations
  * threadId                                    of the thread that it runs on
  * sell lock client key pauseMs restMs         takes one from the number at `key` under `lock`, until it is 0; how many
  * sellInside semaphore client key pauseMs restMs leaseMs
@@ -115,6 +117,10 @@ public final class Peer {
                 return null;
             case "call":
                 return call(words.get(0), words.get(1), words.get(2), words.subList(3, words.size()));
+            case "readConfig":
+                return ConfigReader.read(words.get(0));
+            case "defaults":
+                return ConfigReader.defaults();
             case "threadId":
                 return Thread.currentThread().getId();
             case "sell":
