@@ -3,21 +3,12 @@ import { type ParseArgsConfig, parseArgs } from 'node:util'
 
 const startedAt = performance.now()
 
-/** What `parseArgs` returns, with `json`. Ends the process after `--help`, and if the options are wrong. */
-export function readOptions<const T extends NonNullable<ParseArgsConfig['options']>>(options: T, usage = '') {
+/** What `parseArgs` returns, with `json`. Ends the process if the options are wrong. `scripts/verify` has the help. */
+export function readOptions<const T extends NonNullable<ParseArgsConfig['options']>>(options: T) {
   try {
-    const { values } = parseArgs({
-      options: {
-        ...options,
-        json: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    })
-    if (!(values as { help?: boolean }).help) return values
-    console.log(usage)
-    process.exit()
+    return parseArgs({ options: { ...options, json: { type: 'boolean', default: false } } }).values
   } catch (error) {
-    return fail(`${(error as Error).message}\n\n${usage}`.trim())
+    return fail(`${(error as Error).message}\n--help lists the options`)
   }
 }
 
@@ -60,9 +51,22 @@ export function aligned(rows: readonly (readonly string[])[]): string[] {
   return rows.map((row) => line(row).trimEnd())
 }
 
-/** Ends the process. @param verdict  in words @param result  for `--json` */
-export function finish(isPassed: boolean, verdict: string, result: object, { json }: { json: boolean }): never {
+/** As `scripts/help.mjs` says. */
+const TOO_SLOW = 3
+
+/**
+ * Ends the process.
+ * @param isPassed  undefined: the machine was too slow to judge
+ * @param verdict   in words
+ * @param result    for `--json`
+ */
+export function finish(
+  isPassed: boolean | undefined,
+  verdict: string,
+  result: object,
+  { json }: { json: boolean },
+): never {
   console.log(verdict)
   if (json) console.log(JSON.stringify(result))
-  process.exit(isPassed ? 0 : 1) // JVMs and servers that would not end, end with us
+  process.exit(isPassed === undefined ? TOO_SLOW : isPassed ? 0 : 1) // JVMs and servers that would not end, end with us
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { LeaseLostError, NotHeldError } from '../../src/index.js'
-import { sleep, waitUntil } from '../support/wait-until.js'
+import { assertInTime, sleep, waitUntil } from '../support/wait-until.js'
 import { WATCHDOG_MS } from './backend.js'
 import { type Case, oddNames } from './case.js'
 import { LOCKS_IN_CLUSTERS } from './cluster-cases.js'
@@ -67,8 +67,10 @@ export const CASES: readonly Case[] = [
         for (const rival of fixture.rivals) {
           const other = await rival.oneJava(name)
           const what = JSON.stringify(name)
-          if (!polls?.node) assert.ok((await toNode(fixture, rival, java, name)) < PROMPT_MS, `Node is woken: ${what}`)
-          if (!polls?.java) assert.ok((await toJava(fixture, rival, other, name)) < PROMPT_MS, `Java is woken: ${what}`)
+          if (!polls?.node)
+            assertInTime((await toNode(fixture, rival, java, name)) < PROMPT_MS, `Node is woken: ${what}`)
+          if (!polls?.java)
+            assertInTime((await toJava(fixture, rival, other, name)) < PROMPT_MS, `Java is woken: ${what}`)
         }
       }
       return undefined
@@ -372,7 +374,7 @@ export const CASES: readonly Case[] = [
       assert.equal(await admin.get(key), '0', note)
       await admin.del(key)
       assert.equal(byJava + byNode, STOCK, note)
-      assert.ok(byJava > 0 && byNode > 0, note)
+      assertInTime(byJava > 0 && byNode > 0, note)
       for (const redisson of redissons) await redisson.shutdown()
       return note
     },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { sleep, waitUntil } from '../support/wait-until.js'
+import { assertInTime, sleep, waitUntil } from '../support/wait-until.js'
 import type { Case } from './case.js'
 import type { LockFixture } from './fixture.js'
 import type { JavaOwner } from './redisson.js'
@@ -113,6 +113,6 @@ async function servesInOrder(
     [...queue.entries()].filter(([, who]) => who !== 'dead').map(([place, who]) => `${who} ${place}`),
   )
   const note = `after ${gapsMs.map(Math.round).join(', ')} ms`
-  assert.ok(Math.max(...gapsMs) < atMostMs, note)
+  assertInTime(Math.max(...gapsMs) < atMostMs, note)
   return note
 }

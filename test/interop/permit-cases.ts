@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { LeaseLostError, NotHeldError } from '../../src/index.js'
+import { assertInTime } from '../support/wait-until.js'
 import { WATCHDOG_MS } from './backend.js'
 import { isBefore } from './kinds.js'
 import { int, type JavaArgument, JavaError, long, MILLISECONDS, text, texts } from './redisson.js'
@@ -354,7 +355,8 @@ function isUnknownPermit(error: unknown): boolean {
 }
 
 function isAbout(leaseMs: number, left: number): void {
-  assert.ok(left > leaseMs - 1_500 && left <= leaseMs, `${left} ms of ${leaseMs}`)
+  assertInTime(left > leaseMs - 1_500, `${left} ms of ${leaseMs}`)
+  assert.ok(left <= leaseMs, `${left} ms of ${leaseMs}`)
 }
 
 async function lost(signal: AbortSignal): Promise<void> {

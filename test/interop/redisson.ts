@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { tieToThisProcess } from '../support/processes/process-exit.js'
+import { TooLateError } from '../support/wait-until.js'
 import { atLeast } from './node-lock.js'
 
 /** A plain value, as the JSON of the Java side has it. An object that Java keeps is null here. */
@@ -48,9 +49,12 @@ export class Jvm implements AsyncDisposable {
   #stderr = ''
   #names = 0
 
-  /** @param built where scripts/verify/interop.mjs put the versions */
-  static async start(built: string, version: string): Promise<Jvm> {
-    const jvm = new Jvm(built, version)
+  /**
+   * @param built where scripts/verify/interop.mjs put the versions
+   * @param env   variables besides those of this process
+   */
+  static async start(built: string, version: string, env: Readonly<Record<string, string>> = {}): Promise<Jvm> {
+    const jvm = new Jvm(built, version, env)
     try {
       const started = await jvm.#replyTo(0, START_MS)
       if (started !== version) throw new Error(`the JVM runs Redisson ${String(started)}, not ${version}`)
@@ -61,11 +65,13 @@ export class Jvm implements AsyncDisposable {
     return jvm
   }
 
-  private constructor(built: string, version: string) {
+  private constructor(built: string, version: string, env: Readonly<Record<string, string>>) {
     this.version = version
     const classPath = [join(built, version, 'classes'), join(built, version, 'lib', '*')].join(':')
     const opens = OPENED.flatMap((packages) => ['--add-opens', `${packages}=ALL-UNNAMED`])
-    this.#process = spawn('java', [...JVM, ...opens, LOG, '-cp', classPath, 'interop.Peer'])
+    this.#process = spawn('java', [...JVM, ...opens, LOG, '-cp', classPath, 'interop.Peer'], {
+      env: { ...process.env, ...env },
+    })
     tieToThisProcess(this.#process)
     this.#process.stdin.on('error', () => {})
     this.#process.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -135,7 +141,8 @@ export class Jvm implements AsyncDisposable {
 
   #replyTo(id: number, timeoutMs: number, command = 'start'): Promise<JavaValue> {
     const call = withResolvers()
-    const giveUp = (): void => call.reject(new Error(`no reply from Java in ${timeoutMs} ms: ${command}`))
+    const giveUp = (): void =>
+      call.reject(new TooLateError(`no reply from Java in ${timeoutMs} ms: ${command}`, giveUp))
     const timer = setTimeout(giveUp, timeoutMs)
     this.#calls.set(id, call)
     const done = (): void => {

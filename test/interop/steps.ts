@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Hold } from '../../src/index.js'
 import { measureLateness } from '../support/lateness.js'
-import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+import { assertInTime, settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 import { type Admin, WATCHDOG_MS } from './backend.js'
 import type { CaseContext } from './case-context.js'
 import type { LockFixture } from './fixture.js'
@@ -110,7 +110,7 @@ export async function measure(handOver: () => Promise<number>): Promise<string> 
     const note = `median ${median.toFixed(1)} ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`
     if (median <= WOKEN_MS) return [...notes, note].join('; again: ')
     notes.push(`${note}, while timers were ${lateMs.toFixed(1)} ms late in all`)
-    assert.ok(lateMs > WOKEN_MS && notes.length < MOST_SERIES, notes.join('; again: '))
+    assertInTime(lateMs > WOKEN_MS && notes.length < MOST_SERIES, notes.join('; again: '))
   }
 }
 
@@ -206,9 +206,9 @@ export async function onePattern(ttl: () => Promise<number>): Promise<string> {
   const note = `${lowest} … ${Math.max(...renewed)} ms, renewed ${renewed.length} times`
   const period = WATCHDOG_MS / 3
   const why = `${note}, median of the lows ${median} ms, while timers were ${lateMs.toFixed(1)} ms late in all`
-  assert.ok(lowest < WATCHDOG_MS - 0.8 * period && median > WATCHDOG_MS - 1.5 * period, why)
-  assert.ok(lowest > WATCHDOG_MS - 1.9 * period - lateMs, why)
-  assert.ok(renewed.length >= 3 && Math.min(...renewed) > WATCHDOG_MS - 400, why)
+  assertInTime(lowest < WATCHDOG_MS - 0.8 * period && median > WATCHDOG_MS - 1.5 * period, why)
+  assertInTime(lowest > WATCHDOG_MS - 1.9 * period - lateMs, why)
+  assertInTime(renewed.length >= 3 && Math.min(...renewed) > WATCHDOG_MS - 400, why)
   return note
 }
 
@@ -251,7 +251,8 @@ export async function comesAtEndOfLease<T>(
   const leaseMs = readAt - killedAt + ttl
   const value = await soon(waiter, leaseMs + 1_000)
   const tookMs = performance.now() - killedAt
-  assert.ok(ttl > 0 && tookMs > leaseMs - 50, `after ${tookMs} ms, of ${leaseMs}`)
+  assertInTime(ttl > 0, `${ttl} ms were left`)
+  assert.ok(tookMs > leaseMs - 50, `after ${tookMs} ms, of ${leaseMs}`)
   return { value, note: `${Math.round(tookMs - leaseMs)} ms after the end of the lease` }
 }
 
@@ -276,8 +277,9 @@ export async function endsIn<T>(leaseMs: number, act: () => Promise<T>): Promise
   const tookMs = performance.now() - startedAt
   const lateMs = latenessMs()
   assert.ok(value, 'it gets the lock')
-  const isInTime = tookMs > leaseMs - 300 && tookMs < leaseMs + 1_000 + lateMs
-  assert.ok(isInTime, `after ${tookMs} ms, while timers were ${lateMs} ms late in all`)
+  const note = `after ${tookMs} ms, while timers were ${lateMs} ms late in all`
+  assert.ok(tookMs > leaseMs - 300, note)
+  assertInTime(tookMs < leaseMs + 1_000 + lateMs, note)
   return value
 }
 

@@ -3,6 +3,18 @@ import { setTimeout as wait } from 'node:timers/promises'
 
 const POLL_MS = 5
 
+/** Something did not happen in time: a fault of what is tested, or of a machine that is too slow. */
+export class TooLateError extends AssertionError {
+  constructor(message: string, stackStartFn: (...args: never[]) => unknown) {
+    super({ message, stackStartFn })
+  }
+}
+
+/** For a bound in real time that was measured. @throws {TooLateError} it was missed */
+export function assertInTime(isInTime: boolean, message: string): void {
+  if (!isInTime) throw new TooLateError(message, assertInTime)
+}
+
 type Truthy<T> = Exclude<T, false | 0 | 0n | '' | null | undefined>
 
 /** A pause, for faults that take time. To wait for something to happen, use `waitUntil`. */
@@ -25,10 +37,8 @@ export async function waitUntil<T>(
     const result = await within(Promise.resolve(condition()), Math.max(endsAt - performance.now(), POLL_MS))
     if (result?.value) return result.value as Truthy<T>
     if (performance.now() >= endsAt) {
-      throw new AssertionError({
-        message: `not within ${timeoutMs} ms: ${typeof message === 'string' ? message : message()}`,
-        stackStartFn: waitUntil,
-      })
+      const what = typeof message === 'string' ? message : message()
+      throw new TooLateError(`not within ${timeoutMs} ms: ${what}`, waitUntil)
     }
     await wait(POLL_MS)
   }
@@ -39,7 +49,7 @@ export async function settlesWithin<T>(promise: PromiseLike<T>, ms: number): Pro
   const settled = Promise.allSettled([promise]).then(([outcome]) => outcome)
   const outcome = (await within(settled, ms))?.value
   if (outcome) return outcome
-  throw new AssertionError({ message: `still pending after ${ms} ms`, stackStartFn: settlesWithin })
+  throw new TooLateError(`still pending after ${ms} ms`, settlesWithin)
 }
 
 /** The promise's value in a box, or undefined if it takes longer. */

@@ -54,8 +54,23 @@ export function reportOf(
   }
 }
 
-export function isPassed({ acquisitions, violations, staleWritesAccepted, stuck, controlsRed }: Report): boolean {
-  return acquisitions > 0 && violations + staleWritesAccepted + stuck === 0 && controlsRed
+/** By how much timers were late, if the machine was too slow to judge. */
+export interface Slowness {
+  readonly run: string | undefined
+  readonly controls: string | undefined
+}
+
+/** Whether it passed; undefined: the machine was too slow to judge, and all that is wrong did not happen in time. */
+export function isPassed(report: Report, findings: readonly Finding[], slow: Slowness): boolean | undefined {
+  const { acquisitions, violations, staleWritesAccepted, stuck, controlsRed } = report
+  const isFine = acquisitions > 0 && violations + staleWritesAccepted + stuck === 0
+  if (isFine && controlsRed) return true
+  const isExcused = isFine || (slow.run !== undefined && findings.every(isLate))
+  return isExcused && (controlsRed || slow.controls !== undefined) ? undefined : false
+}
+
+function isLate({ verdict, isDeclared }: Finding): boolean {
+  return isDeclared === true || verdict === 'stuck' || verdict === 'keysLeft'
 }
 
 /** For a terminal. */

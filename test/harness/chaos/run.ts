@@ -196,7 +196,7 @@ async function collect(
   const { semaphores, leaseMs } = plan
   const evidence = { sections, semaphores, faults, leaseMs }
   const latches = summaries.flatMap((summary) => summary.latches)
-  const keys = await leftOver(plan, await mastersOf(topology), latches)
+  const keys = await leftOver(plan, topology, latches)
   const permits = await permitsIn(plan, topology)
   const findings: Finding[] = [
     ...judge(evidence),
@@ -235,9 +235,12 @@ async function permitsIn({ semaphores, isControl }: Plan, topology: Topology): P
 }
 
 /** Keys that remain when all leases have ended, except those meant to stay. */
-async function leftOver(plan: Plan, servers: readonly RedisServer[], latches: readonly string[]): Promise<string[]> {
+async function leftOver(plan: Plan, topology: Topology, latches: readonly string[]): Promise<string[]> {
+  const servers = await mastersOf(topology)
   const endsAt = monotonicMs() + plan.quietMs
   for (;;) {
+    // A permit whose lease has ended is only given back, and its key deleted, by the next caller.
+    await permitsIn(plan, topology)
     const left: string[] = []
     for (const { admin } of servers) {
       for (const key of await admin.keys('*'))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { tried } from './controls.js'
 import { PERMITS, SEMAPHORE } from './messages.js'
-import { isPassed, reportOf } from './report.js'
+import { isPassed, reportOf, type Slowness } from './report.js'
 import type { Outcome } from './run.js'
 import { CONTROLS } from './sabotage.js'
 import type { Injected } from './topology.js'
@@ -83,14 +83,17 @@ describe('the verdict of a chaos run', () => {
     assert.equal(declared({ ...latch, from: 2_000, to: 2_010 }, evidence, 'counts').isDeclared, undefined)
   })
 
-  it('the verdict fails a run with an undeclared finding, no acquisitions or an unfound control', () => {
+  it('the verdict fails a run with an undeclared finding, no acquisitions or an unfound control, unless it could not be in time', () => {
     const outcome: Outcome = {
       ...{ acquisitions: 1, sections: [section(1, 2)], faults: [], findings: [], permits: {} },
       ...{ refused: 0, errors: {}, recoveryMs: 1 },
     }
     const red = CONTROLS.map((control) => ({ ...control, isRed: true, found: 'something' }))
-    const passes = (change: Partial<Outcome>, controls = red) =>
-      isPassed(reportOf({ seconds: 1, seed: 1, topology: 'single' }, { ...outcome, ...change }, controls))
+    const passes = (change: Partial<Outcome>, controls = red, slow: Partial<Slowness> = {}) => {
+      const whole = { ...outcome, ...change }
+      const report = reportOf({ seconds: 1, seed: 1, topology: 'single' }, whole, controls)
+      return isPassed(report, whole.findings, { run: undefined, controls: undefined, ...slow })
+    }
     assert.equal(passes({}), true)
     assert.equal(passes({ acquisitions: 0 }), false)
     for (const verdict of Object.keys(VERDICTS) as (keyof typeof VERDICTS)[]) {
@@ -99,6 +102,22 @@ describe('the verdict of a chaos run', () => {
     }
     assert.equal(passes({}, [{ ...red[0], isRed: false } as (typeof red)[number], ...red.slice(1)]), false)
     assert.equal(passes({}, []), false)
+
+    const [slow, missed] = [{ run: 'late', controls: 'late' }, [{ ...red[0], isRed: false } as (typeof red)[number]]]
+    assert.equal(passes({}, red, slow), true)
+    for (const verdict of Object.keys(VERDICTS) as (keyof typeof VERDICTS)[]) {
+      // A slow machine is to blame only for what did not happen in time.
+      const judged = verdict === 'stuck' || verdict === 'keysLeft' ? undefined : false
+      assert.equal(passes({ findings: [{ verdict, what: '' }] }, red, slow), judged, verdict)
+      const both: Finding[] = [
+        { verdict: 'stuck', what: '' },
+        { verdict, what: '' },
+      ]
+      assert.equal(passes({ findings: both }, red, slow), judged, verdict)
+      assert.equal(passes({ findings: both }, red, { controls: 'late' }), false, verdict)
+    }
+    assert.equal(passes({}, missed, slow), undefined)
+    assert.equal(passes({}, missed, { run: 'late' }), false)
   })
 
   it('the verdict takes a control for found only by its own verdict, about its own lock', () => {

@@ -11,18 +11,6 @@ import { startServers } from './servers.js'
 import { type TopologyName, WAYS } from './ways.js'
 import { Workers } from './workers.js'
 
-const USAGE = `npm run verify -- fleet [options]
-
-Processes hold locks of every kind; what operators are shown is compared with what each of them knows.
-
-  --topology single   single, sentinel or cluster
-  --breaks 1000       how many holders are interrupted
-  --seconds 600       how long locks are taken in one order, while nobody may call it a deadlock
-  --scale             instead: what a look costs Redis, with a million keys and ten thousand clients
-  --page              instead: the heap of the page while 1,000 locks change each second, for --seconds
-  --redisson          a JVM with the real Redisson holds locks too (needs a JDK and Maven)
-  --json              the last line is the result as JSON`
-
 const NAMED_WITHIN_MS = 2_000
 
 interface Result {
@@ -31,17 +19,14 @@ interface Result {
   readonly figures: object
 }
 
-const values = readOptions(
-  {
-    topology: { type: 'string', default: 'single' },
-    breaks: { type: 'string', default: '1000' },
-    seconds: { type: 'string', default: '600' },
-    scale: { type: 'boolean', default: false },
-    page: { type: 'boolean', default: false },
-    redisson: { type: 'boolean', default: false },
-  },
-  USAGE,
-)
+const values = readOptions({
+  topology: { type: 'string', default: 'single' },
+  breaks: { type: 'string', default: '1000' },
+  seconds: { type: 'string', default: '600' },
+  scale: { type: 'boolean', default: false },
+  page: { type: 'boolean', default: false },
+  redisson: { type: 'boolean', default: false },
+})
 const breaksWanted = numberOf(values, 'breaks')
 const seconds = numberOf(values, 'seconds')
 const topology = oneOf('topology', values.topology, Object.keys(WAYS) as TopologyName[])
