@@ -1,12 +1,29 @@
-// npm run bench -- [--workloads w1,w3] [--libraries holdfast,redlock-5] [--rounds 3] [--json] …: see bench/src/main.ts
-// Compares Holdfast with other locks. bench/ is a separate package, installed on first use.
+// npm run bench: compares Holdfast with other locks. bench/ is a separate package, installed on first use.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { EXIT_CODES, showHelp } from './help.mjs'
 import { capture, fail, root, run } from './run.mjs'
 import { ensureRedis } from './setup/redis.mjs'
 
 const bench = join(root, 'bench')
+
+showHelp(`npm run bench -- [options]
+
+Compares Holdfast with other locks on a Redis of its own. Everything takes about an hour, a workload with a library a few
+seconds in each round. Java libraries need a JDK and Maven; without these they are left out. Run it on an idle machine.
+
+  --workloads w1,w3     only these; an unknown one lists all
+  --libraries a,b       only these, those that poll also tuned; an unknown one lists all
+  --rounds 3            each runs every library in every workload
+  --seconds 2           length of a measurement
+  --json                print one line of JSON instead of tables
+  --html report.html    write the whole report with charts to one file
+  --markdown            write the tables into bench/results, and the overview into docs/benchmarks.md
+  --growth              also measure how cost grows with waiters, processes and held locks; with --workloads none, only that
+  --sizing              measure only what locks, waiters and clients cost
+
+${EXIT_CODES.replace('passed', 'measured')}`)
 
 ensureRedis()
 if (!isInstalled()) {

@@ -1,9 +1,9 @@
-// npm test -- [--full [--except-fast]] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
-// Without a part of a path it runs the fast lane, with --full every test.
+// npm test -- [options] [part of a path …]: see --help.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join, sep } from 'node:path'
+import { EXIT_CODES, showHelp } from './help.mjs'
 import { capture, env, fail, root } from './run.mjs'
 import { ensureChromium } from './setup/chromium.mjs'
 import { ensureRedis } from './setup/redis.mjs'
@@ -15,13 +15,28 @@ import { runTestFiles } from './test/stalls.mjs'
 const FAST = [
   /^test\/(unit|harness|memory|package)\//,
   /^test\/docs\/(configuration|guarantees|names|pages)\.test/,
-  /^test\/support\/(late-copies|servers\/tcp-proxy)\.test/,
+  /^test\/support\/(late-copies|lateness|servers\/tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,
 ]
 /** They use the sources, and not the package as it is published. */
 const SOURCES_ONLY = /^test\/(unit|memory|harness|property)\//
 const OURS = ['--full', '--except-fast', '--stress', '--no-build']
 const TEST_LIMIT_MS = 120_000
+
+showHelp(`npm test -- [options] [part of a path …]
+
+Runs the tests that have one of these parts in their path, or the fast lane, which takes about a minute; the tests start
+their own servers. npm run test:full is --full, which takes about 12 minutes on two cores, and npm run test:lts runs them on
+the newest LTS line of Node.
+
+  --full           every test
+  --except-fast    with --full: without the fast lane
+  --stress         beside four busy processes, for which no test may fail (needs stress-ng)
+  --no-build       with the tests as they were compiled last
+
+Any other option is for node --test: --test-name-pattern=renewal.
+
+${EXIT_CODES}`)
 
 const args = process.argv.slice(2)
 const has = Object.fromEntries(OURS.map((name) => [name, args.includes(name)]))

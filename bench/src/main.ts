@@ -14,20 +14,7 @@ import { summarize } from './summary.js'
 import { textOf } from './text.js'
 import { WORKLOADS } from './workloads/index.js'
 
-const USAGE = `npm run bench -- [options]
-
-  --workloads w1,w3   only these workloads: ${WORKLOADS.map(({ id }) => id).join(' ')}
-  --libraries a,b     only these libraries, those that poll also tuned: ${LIBRARIES.filter(({ tuned }) => !tuned)
-    .map(({ name }) => name)
-    .join(' ')}
-  --rounds 3          number of rounds; each runs every library in every workload
-  --seconds 2         length of a measurement
-  --json              print one line of JSON instead of tables
-  --html report.html  write the whole report with charts to one file
-  --markdown          write the tables into bench/results, and the overview into docs/benchmarks.md
-  --growth            also measure how cost grows with waiters, processes and held locks; with --workloads none, only that
-  --sizing            measure only what locks, waiters and clients cost`
-
+// scripts/bench.mjs has the help.
 const { values } = parseArgs({
   options: {
     workloads: { type: 'string' },
@@ -39,12 +26,10 @@ const { values } = parseArgs({
     markdown: { type: 'boolean', default: false },
     growth: { type: 'boolean', default: false },
     sizing: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   },
 })
 
 async function main(): Promise<void> {
-  if (values.help) return console.log(USAGE)
   if (values.sizing) {
     const measured = await measureSizing()
     return console.log(values.json ? JSON.stringify(measured) : sizingText(measured))
@@ -83,7 +68,7 @@ function chosen<T>(all: readonly T[], names: string | undefined, nameOf: (one: T
   if (names === 'none') return []
   const wanted = names.split(',')
   const unknown = wanted.filter((name) => !all.some((one) => nameOf(one) === name))
-  if (unknown.length > 0) fail(`Unknown: ${unknown.join(', ')}\n\n${USAGE}`)
+  if (unknown.length > 0) fail(`Unknown: ${unknown.join(', ')}. There are ${[...new Set(all.map(nameOf))].join(', ')}`)
   return all.filter((one) => wanted.includes(nameOf(one)))
 }
 
@@ -92,9 +77,10 @@ function positive(option: string, text: string): number {
   return number > 0 ? number : fail(`${option} must be a number above 0, not ${text}`)
 }
 
+/** An option is wrong. */
 function fail(message: string): never {
   console.error(message)
-  process.exit(1)
+  process.exit(2)
 }
 
 process.setMaxListeners(0) // each started process adds one

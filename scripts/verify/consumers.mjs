@@ -1,14 +1,13 @@
-// npm run verify -- consumers [--full] [--only jest-29,esbuild] [--json] [--no-build] [--keep]
-// Installs the packed package into projects such as users have (test/consumers), compiles them and takes a lock in each.
+// The packed package in projects such as users have: installed, compiled, and a lock taken in each.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { CONSUMERS } from '../../test/consumers/table.mjs'
 import { ensureDist } from '../build/fresh.mjs'
+import { EXIT_CODES, readOptions, wrongOption } from '../help.mjs'
 import { capture, env, fail, root, since } from '../run.mjs'
 import { ensureRedis } from '../setup/redis.mjs'
 
@@ -19,20 +18,32 @@ const HOME = join(root, 'test', 'consumers')
 /** The helper with which every project takes its lock: it is installed beside the package. */
 const HELPER = 'take-a-lock'
 
-const { values } = parseArgs({
-  options: {
-    full: { type: 'boolean', default: false },
-    only: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    'no-build': { type: 'boolean', default: false },
-    keep: { type: 'boolean', default: false },
-  },
+const HELP = `npm run verify -- consumers [options]
+
+Installs the packed package into the projects of test/consumers/table.mjs, with their tools from the npm registry, compiles
+them and takes a lock in each. Those with isCore take about two minutes, all of them about eight.
+
+  --full                    all projects
+  --only jest-29,esbuild    only these; an unknown one lists all
+  --json                    the last line is the result as JSON
+  --no-build                with dist/ as it is
+  --keep                    leaves the projects where they are, and says where
+  --lts                     on the newest LTS line of Node
+
+${EXIT_CODES}`
+
+const values = readOptions(HELP, {
+  full: { type: 'boolean', default: false },
+  only: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  'no-build': { type: 'boolean', default: false },
+  keep: { type: 'boolean', default: false },
 })
 
 const only = values.only?.split(',')
 for (const name of only ?? []) {
   if (!CONSUMERS.some((one) => one.name === name))
-    fail(`No consumer ${name}: there are ${CONSUMERS.map(({ name }) => name).join(', ')}`)
+    wrongOption(`No consumer ${name}: there are ${CONSUMERS.map(({ name }) => name).join(', ')}`)
 }
 const chosen = CONSUMERS.filter(({ name, isCore }) => (only ? only.includes(name) : values.full || isCore))
 

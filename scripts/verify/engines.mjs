@@ -1,11 +1,10 @@
-// npm run verify -- engines [--engine valkey-8.1,redis-8.0] [--quick] [--json] [--no-build]
-// The tests that look at Redis itself, on each server that people run. --quick: what goes over the wire, and error replies.
+// The tests that look at Redis itself, on each server that people run.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join, sep } from 'node:path'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
+import { EXIT_CODES, readOptions, wrongOption } from '../help.mjs'
 import { capture, env, fail, root, since } from '../run.mjs'
 import { ENGINES, fetchEngine, folderOf } from '../setup/engines.mjs'
 import { ensureRedis } from '../setup/redis.mjs'
@@ -29,17 +28,30 @@ const SUBJECTS = [
 ]
 const LIMIT_MS = 10 * 60_000
 
-const { values } = parseArgs({
-  options: {
-    engine: { type: 'string', default: ENGINES.map(({ name }) => name).join() },
-    quick: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-    'no-build': { type: 'boolean', default: false },
-  },
+const NAMES = ENGINES.map(({ name }) => name)
+const HELP = `npm run verify -- engines [options]
+
+Runs the tests that look at Redis itself on other versions of Redis and Valkey, which it fetches into .cache (Debian or
+Ubuntu, x86-64): ${NAMES.join(', ')}. A version takes about
+five minutes, with --quick one.
+
+  --engine ${NAMES.slice(-2).join()}   only these
+  --quick                        only what goes over the wire, and error replies
+  --json                         the last line is the result as JSON
+  --no-build                     with the tests as they were compiled last
+  --lts                          on the newest LTS line of Node
+
+${EXIT_CODES}`
+
+const values = readOptions(HELP, {
+  engine: { type: 'string', default: NAMES.join() },
+  quick: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  'no-build': { type: 'boolean', default: false },
 })
 const engines = values.engine.split(',').map((name) => {
   const known = ENGINES.find((engine) => engine.name === name)
-  return known ?? fail(`No engine ${name}: there are ${ENGINES.map(({ name }) => name).join(', ')}`)
+  return known ?? wrongOption(`No engine ${name}: there are ${NAMES.join(', ')}`)
 })
 
 ensureRedis()

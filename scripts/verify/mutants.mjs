@@ -1,14 +1,12 @@
-// npm run verify -- mutants [--sample 100 [--seed 1]] [--only locks/lease.ts:120] [--workers 2] [--no-build] [--json]
-// Changes the core in one place at a time and runs the tests that reach this place: do they notice? The changes, called
-// mutants, come from StrykerJS. Prints those that survived; exit code 1 if fewer than 95 % were noticed.
+// Breaks the core in one place at a time: do the tests notice?
 import { spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { basename, join, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { parseArgs } from 'node:util'
 import { Instrumenter } from '@stryker-mutator/instrumenter'
 import { transform } from 'esbuild'
+import { EXIT_CODES, readOptions } from '../help.mjs'
 import { capture, env, fail, root, since } from '../run.mjs'
 import { compileTests } from '../test/compile.mjs'
 
@@ -35,15 +33,29 @@ const IN_MEMORY =
 const NAMES = { 'test/harness/simulation/simulation.test.js': 'keep every promise' }
 const PROGRESS_MS = 10_000
 
-const { values } = parseArgs({
-  options: {
-    sample: { type: 'string' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    only: { type: 'string', default: '' },
-    workers: { type: 'string', default: String(availableParallelism()) },
-    'no-build': { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-  },
+const HELP = `npm run verify -- mutants [options]
+
+Changes the core in one place at a time and runs the tests that reach this place. The changes, called mutants, come from
+StrykerJS. It prints those that no test notices, and fails if those are more than ${100 - PASS_PERCENT} %. A hundred mutants take about ten
+minutes on two cores, all of them hours.
+
+  --sample 100                 only so many, at random
+  --seed 1                     the same ones again; default: any
+  --only locks/lease.ts:120    only in files, or at lines, with this in their place
+  --workers 2                  default: one for each core
+  --no-build                   with the tests as they were compiled last
+  --json                       the last line is the result as JSON
+  --lts                        on the newest LTS line of Node
+
+${EXIT_CODES}`
+
+const values = readOptions(HELP, {
+  sample: { type: 'string' },
+  seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+  only: { type: 'string', default: '' },
+  workers: { type: 'string', default: String(availableParallelism()) },
+  'no-build': { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
 })
 const start = performance.now()
 const scratch = mkdtempSync(join(tmpdir(), 'holdfast-mutants-'))
