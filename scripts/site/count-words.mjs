@@ -10,10 +10,12 @@ export function countWords() {
     .filter((file) => file.endsWith('.md'))
     .map((file) => `docs/${file.replaceAll(sep, '/')}`)
     .sort()
-  const pages = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'README.zh-CN.md', ...docs].map((page) => ({
-    page,
-    words: readFileSync(join(root, page), 'utf8').match(/\S+/g)?.length ?? 0,
-  }))
+  const pages = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'README.zh-CN.md', ...docs].map(
+    (page) => ({
+      page,
+      words: readFileSync(join(root, page), 'utf8').match(/\S+/g)?.length ?? 0,
+    }),
+  )
   return { pages, total: pages.reduce((sum, { words }) => sum + words, 0) }
 }
 

@@ -16,6 +16,7 @@ export function writePages() {
     ...Object.keys(HOME_PAGES),
     'CHANGELOG.md',
     'CONTRIBUTING.md',
+    'SECURITY.md',
     BENCHMARK_RESULTS,
     ...filesIn('docs').filter((file) => file.endsWith('.md')),
   ].filter((file) => existsSync(join(root, file)))
@@ -51,7 +52,7 @@ function plainText(markdown) {
 function targetOf(file) {
   if (HOME_PAGES[file]) return HOME_PAGES[file]
   if (file === BENCHMARK_RESULTS) return 'benchmark-results.md'
-  if (file === 'CHANGELOG.md' || file === 'CONTRIBUTING.md') return file.toLowerCase()
+  if (/^(CHANGELOG|CONTRIBUTING|SECURITY)\.md$/.test(file)) return file.toLowerCase()
   if (file === 'LICENSE' || file.startsWith('test/')) return null
   if (file.startsWith('examples/')) return `${file.slice(0, -extname(file).length)}.md`
   return file.replace(/^docs\//, '').replace(/README\.md$/, 'index.md')

@@ -9,6 +9,7 @@ export const PAGES = [
   'README.md',
   'README.zh-CN.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   ...readdirSync(new URL('docs/', ROOT), { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll(sep, '/'))
     .filter((file) => file.endsWith('.md'))
