@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { it } from 'node:test'
 import { promisify } from 'node:util'
 import { copySources } from '../support/copied-sources.js'
+import { withoutRepository } from '../support/without-repository.js'
 import { codeBlocksOf } from './code-blocks.js'
 
 const run = promisify(execFile)
@@ -33,10 +34,3 @@ it('the commands of README.md pack a clone and install it in a project, where it
   const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
   assert.match(stdout, new RegExp(`${version.replaceAll('.', '\\.')}$`, 'm'))
 })
-
-/** Without what npm and the test runner set for this process, and without the programs of this repository. */
-function withoutRepository(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !/^(npm_|NODE_)/i.test(name)))
-  const path = (rest['PATH'] ?? '').split(delimiter).filter((entry) => !entry.includes('node_modules'))
-  return { ...rest, PATH: path.join(delimiter) }
-}
