@@ -27,7 +27,7 @@ const SHAPE = { platform: 'node', target: 'es2022', minify: true, keepNames: tru
 
 /** Types that no user meets: without their comments. Of the Redis in memory, users meet `TestRedis` and its time. */
 const INTERNAL_TYPES =
-  /^(delivery|waiting|watchdog|locks\/kinds)\/|^adapters\/(port|\S+\/client)\.d\.ts$|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
+  /^(delivery|waiting|watchdog|locks\/kinds)\/|^adapters\/(port|\S+\/client)\.d\.ts$|^config\/(address|checks|delay|ports|tls)\.d\.ts$|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
 
 rmSync(DIST, { recursive: true, force: true })
 const { readable, others } = await bundleEsm()

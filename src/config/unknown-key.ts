@@ -25,7 +25,7 @@ export function isRemoved(name: string): boolean {
 /** Files of frameworks, with Redisson's somewhere inside. The first of these keys that a file has is the nearest to it. */
 const FRAMEWORKS: Readonly<Record<string, string>> = {
   redisson:
-    'the keys below redisson at the top level, or the text below redisson.config in a file of its own; Micronaut writes ' +
+    'the keys below redisson at the top level, or the text of redisson.config in a file; Micronaut writes ' +
     'singleServerConfig as single-server-config, with hyphens in each key',
   quarkus: 'the keys below quarkus.redisson at the top level, without hyphens: singleServerConfig, connectTimeout',
   spring:
