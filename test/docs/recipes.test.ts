@@ -164,12 +164,12 @@ describe('docs/recipes/nextjs.md', () => {
     const { href } = pathToFileURL(await program('nextjs', 0))
     await server.kill()
     const { POST } = await import(href)
-    const { holdfast } = globalThis as { holdfast?: Client }
+    const { holdfast } = globalThis as { holdfast?: Promise<Client> }
     assert(holdfast)
     try {
       await server.restart()
       await import(`${href}?edited`)
-      assert.equal((globalThis as { holdfast?: Client }).holdfast, holdfast)
+      assert.equal((globalThis as { holdfast?: Promise<Client> }).holdfast, holdfast)
 
       const pay = (): Promise<Response> => POST(new Request('http://shop'), { params: Promise.resolve({ id: '1' }) })
       const first = pay()
@@ -178,7 +178,7 @@ describe('docs/recipes/nextjs.md', () => {
       answer()
       assert.deepEqual(await (await first).json(), { paid: true })
     } finally {
-      await holdfast.close()
+      await (await holdfast).close()
     }
   })
 })
