@@ -12,7 +12,20 @@ const BEGIN = '<!-- bench: results -->'
 const END = '<!-- bench: end of results -->'
 const INTRO = `# Benchmark results
 
-Written by \`npm run bench -- --markdown\`. [Benchmarks](../../docs/benchmarks.md) says what is measured, and how.`
+Written by \`npm run bench -- --markdown\`. [Benchmarks](../../docs/benchmarks.md) says what is measured, and how.
+
+## Columns
+
+- \`holdfast-with-lock\`: \`withLock\`, with the signal of the hold
+- commands/section: what clients send, not what scripts call, in a separate run
+- hand-off: from the start of a release to the entry of the next, waiting task of the same process
+- fairness: Jain's index over the sections of all tasks: 1 if all have the same number, 1/n if one has all
+- cores: CPU use of all contending processes, threads included
+- gave up: waits that a library ended by itself
+- two inside: tasks that met another one of their process in the section
+- loop late: worst delay of a timer in the process that holds the locks
+
+## Overview`
 
 interface Measured {
   readonly workload: Workload
