@@ -69,7 +69,8 @@ function keep(path, kept) {
 
 /** As compact as code that people read in stack traces and debuggers can be. */
 function format() {
-  const options = ['--vcs-enabled=false', '--indent-style=tab', '--line-width=160']
+  const shape = ['--indent-style=tab', '--line-width=160', '--trailing-commas=none', '--bracket-spacing=false']
+  const options = ['--vcs-enabled=false', ...shape]
   const { ok, output } = capture('biome', ['format', '--write', ...options, 'dist'])
   if (!ok) fail(output)
 }

@@ -25,7 +25,7 @@ import {
   WITH_LOCK_OPTIONS,
   type WithLockOptions,
 } from './options.js'
-import { currentScope } from './ownership.js'
+import { currentScope, type Scope } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
 import { optionsAndFunction, runWithLock } from './with-lock.js'
@@ -232,25 +232,20 @@ export abstract class BaseLock<H extends Hold = Hold> {
 
   /** Leaves the hold to the caller: to its scope, or to the code that has the object. */
   #inScope(hold: H, { observed, terms }: Request): H {
-    let isInScope = false
-    for (const member of hold.members) {
-      const scope = currentScope(member.lease.context)
-      if (!scope) continue
-      this.#trace(member)
-      scope.add(member)
-      isInScope = true
-    }
-    if (hold.lease.key === undefined) isInScope = this.#addJointly(hold) || isInScope
-    if (isInScope) return reportGranted(hold, observed)
-    if (this.context.keepsStacks) this.#trace(hold)
+    const scopes = this.#scopesOf(hold)
+    for (const scope of scopes) scope.add(hold)
+    if (scopes.length > 0 || this.context.keepsStacks) this.#trace(hold)
+    if (scopes.length > 0) return reportGranted(hold, observed)
     return reportGranted(watchDropped(this.context, hold, terms), observed)
   }
 
-  /** Adds a hold on several locks to the scope of each client, even if it lacks the lock of that one. @returns whether there is any */
-  #addJointly(hold: H): boolean {
-    const scopes = new Set(this.subject.locks.flatMap(({ context }) => currentScope(context) ?? []))
-    for (const scope of scopes) scope.add(hold)
-    return scopes.size > 0
+  /** The scopes around the caller, of the client; of a lock made of others of each client, even if its server refused. */
+  #scopesOf({ lease }: H): readonly Scope[] {
+    if (lease.key !== undefined) {
+      const scope = currentScope(this.context)
+      return scope ? [scope] : []
+    }
+    return [...new Set(this.subject.locks.flatMap(({ context }) => currentScope(context) ?? []))]
   }
 
   /** Records where a hold was taken, if a later call can deadlock with it (inside `withLock`, and in a scope) or all are. */

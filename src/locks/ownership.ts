@@ -9,7 +9,7 @@ import type { Hold, HoldingClient } from './hold.js'
  * frames, so they exclude each other.
  */
 interface Frame {
-  /** One hold; one on several locks, after its members; or the holds of a scope. */
+  /** One hold, or the holds of a scope. For what is on one lock, ask `membersIn`. */
   readonly holds: readonly Hold[]
   readonly scope?: Scope
 }
@@ -48,7 +48,7 @@ export class Scope {
 }
 
 export function runWithHold<T>(hold: Hold, fn: () => T): T {
-  return runIn({ holds: isJoint(hold) ? [...hold.members, hold] : hold.members }, fn)
+  return runIn({ holds: [hold] }, fn)
 }
 
 export function runInNewScope<T>(client: HoldingClient, fn: () => T): T {
@@ -66,12 +66,22 @@ function runIn<T>(frame: Frame, fn: () => T): T {
  */
 function stillRelevant(outer: readonly Frame[], { scope }: Frame): readonly Frame[] {
   const scoped = [scope?.client]
-  return outer.filter(({ holds, scope }) => {
+  return outer.filter((frame) => {
+    const { scope } = frame
     // The innermost scope of a client owns the locks that are taken next; outer scopes matter only for their holds.
     const isInnermost = scope !== undefined && !scoped.includes(scope.client)
     if (isInnermost) scoped.push(scope.client)
-    return isInnermost || holds.some((hold) => hold.isLive)
+    return isInnermost || membersIn(frame).some((hold) => hold.isLive)
   })
+}
+
+/**
+ * The holds on one lock each of a frame, the latest last: of a hold on several locks its members of now, since a server of a
+ * red lock may grant its part late. Those of another client than that of a scope do not belong to it.
+ */
+function membersIn({ holds, scope }: Frame): readonly Hold[] {
+  const members = holds.length === 1 ? (holds[0] as Hold).members : holds.flatMap((hold) => hold.members)
+  return scope ? members.filter(({ lease }) => lease.context === scope.client) : members
 }
 
 /** The frames around the caller; none if the client does not follow call chains. */
@@ -100,9 +110,10 @@ export function openJointHolds(client: HoldingClient): readonly Hold[] {
 }
 
 function* holdsOn(client: HoldingClient, key: string): Generator<Hold> {
-  for (const { holds } of framesAround(client)) {
-    for (let index = holds.length - 1; index >= 0; index--) {
-      const hold = holds[index] as Hold
+  for (const frame of framesAround(client)) {
+    const members = membersIn(frame)
+    for (let index = members.length - 1; index >= 0; index--) {
+      const hold = members[index] as Hold
       if (hold.lease.key === key && hold.lease.context === client) yield hold
     }
   }
@@ -115,17 +126,19 @@ function isJoint({ lease }: Hold): boolean {
 
 /** Whether the caller was started by work that runs with this hold. */
 export function isInsideOf(hold: Hold): boolean {
-  return (around() as readonly Frame[]).some(({ holds }) => holds.includes(hold))
+  return (around() as readonly Frame[]).some((frame) => membersIn(frame).includes(hold) || frame.holds.includes(hold))
 }
 
-/** Every live hold on one lock that the caller is inside of, on any lock and of any client. */
+/** Every live hold that the caller is inside of, on any lock and of any client. */
 export function holdsAround(client: HoldingClient): readonly Hold[] {
-  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => hold.isLive && !isJoint(hold)))
+  return framesAround(client).flatMap((frame) => membersIn(frame).filter((hold) => hold.isLive))
 }
 
 /** Whether the caller is inside any hold or scope of this client, so that there is a current owner. */
 export function hasCurrentOwner(client: HoldingClient): boolean {
   return framesAround(client).some(
-    ({ holds, scope }) => scope?.client === client || holds.some(({ lease }) => lease.context === client),
+    (frame) =>
+      frame.scope?.client === client ||
+      [...membersIn(frame), ...frame.holds].some(({ lease }) => lease.context === client),
   )
 }

@@ -69,6 +69,32 @@ describe('a red lock of three servers', () => {
     await assert.rejects(hold.unlock(), { reason: 'forced' })
   })
 
+  for (const where of ['withLock', 'a scope'] as const) {
+    it(`a grant that arrives after the majority is re-entered like the others, in ${where}`, async () => {
+      const { clients, clock, ports, red } = fixture
+      const counts = async () => await Promise.all(clients.map((client) => client.getLock('a').getHoldCount()))
+      const nest = async () => {
+        await clock.advance(500)
+        assert.deepEqual(await counts(), [1, 1, 1])
+        const inner = await red.lock()
+        await clock.advance(1)
+        assert.deepEqual(await counts(), [2, 2, 2])
+        await inner.unlock()
+        assert.deepEqual(await counts(), [1, 1, 1])
+      }
+      ports[2].once('lock/acquire', { replyMs: 500 })
+      if (where === 'withLock') return await clock.until(red.withLock(nest))
+      const [one, two, three] = clients
+      const inScopes = (fn: () => Promise<void>) =>
+        one.runInScope(async () => await two.runInScope(async () => await three.runInScope(fn)))
+      await inScopes(async () => {
+        await red.lock()
+        await nest()
+        await red.unlock()
+      })
+    })
+  }
+
   it('a grant that arrives after the release is released', async () => {
     fixture.ports[2].once('lock/acquire', { replyMs: 500 })
     const hold = await fixture.red.tryLock()
