@@ -154,5 +154,6 @@ export function watchWholeProcess(): void {
  * reconnect.
  */
 async function noTimerIsLeft(baseline: number): Promise<void> {
-  await waitUntil(() => timersLeft(baseline) <= 0, { timeoutMs: 5_000, message: 'no timer is left' })
+  const message = () => `no timer is left; there are ${process.getActiveResourcesInfo().join()}`
+  await waitUntil(() => timersLeft(baseline) <= 0, { timeoutMs: 15_000, message })
 }
