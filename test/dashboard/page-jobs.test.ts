@@ -94,6 +94,12 @@ describe('a job that did not run as it should', () => {
       await showsText(page, '.choice output', '5 jobs, 3 in need of attention')
       assert.equal((await texts(page, '#jobs tbody tr[data-tone="disconnected"]')).length, 3)
       assert.equal((await texts(page, '#jobs tbody tr[data-tone="silent"]')).length, 1)
+      for (const width of [768, 1_024, 1_100, 1_280]) {
+        await page.setViewport({ width, height: 800 })
+        const cut = await page.evaluate(`[...document.querySelectorAll('#jobs tbody .col-name')]
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map(({ textContent }) => textContent)`)
+        assert.deepEqual(cut, [], `at ${width} px`)
+      }
       assert.deepEqual(complaints, [])
     } finally {
       await served.close()
