@@ -28,7 +28,7 @@ describe('holdfast ls', () => {
       assert.ok('summary' in lines.at(-1))
       return lines.slice(0, -1).map(({ name }) => name)
     }
-    const oldest = ['lock:order:1001', 'lock:nightly', 'lock:stock:7', 'account:17', 'account:42']
+    const oldest = ['lock:order:1001', 'lock:nightly', 'lock:stock:7', 'lock:account:17', 'lock:account:42']
     assert.deepEqual(await namesOf(), oldest)
     const endless = lockInfo('z', [{ holder: 'z:1', holdCount: 1, status: 'unlisted' }], [], {
       remainingLeaseMs: Number.POSITIVE_INFINITY,
@@ -298,11 +298,13 @@ describe('holdfast watch', () => {
 describe('holdfast top', () => {
   it('holdfast top has the contended locks first, and since when it has seen a hold of unknown age', async () => {
     const { output } = await runOn(new FakeFleet(), ['top', 'lock:*', '--once'])
-    assert.match(output, /^03:14:33\.120 {2}3 locks · /)
+    assert.match(output, /^03:14:33\.120 {2}5 locks · /)
     assert.deepEqual([...output.matchAll(/^lock:\S+/gm)].map(String), [
       'lock:nightly',
       'lock:stock:7',
       'lock:order:1001',
+      'lock:account:17',
+      'lock:account:42',
     ])
     assert.match(output, /lock:order:1001 +lock +>\d+ms/)
   })

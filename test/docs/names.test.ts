@@ -43,10 +43,9 @@ function* calls() {
   }
 }
 
-/** What `holdfast` prints (`console`) is about a fleet with names of its own. */
 function* commands() {
   for (const place of PAGES) {
-    const blocks = codeBlocksOf(place).filter(({ language }) => language !== 'console')
+    const blocks = codeBlocksOf(place)
     const inline = [
       ...readPage(place)
         .replace(/^```[\s\S]*?^```$/gm, '')

@@ -76,17 +76,17 @@ export const LOCKS: readonly LockInfo[] = [
     { kind: 'read-write lock', remainingLeaseMs: 662_000, otherListeners: 1 },
   ),
   lockInfo(
-    'account:17',
+    'lock:account:17',
     [holder(CHECKOUT, 77, { heldMs: 12_000, label: 'transfer 17 to 42' })],
-    [waiter(BILLING, 9, 11_300, { chain: [{ lock: 'account:42', holder: `${BILLING.id}:43` }] })],
+    [waiter(BILLING, 9, 11_300, { chain: [{ lock: 'lock:account:42', holder: `${BILLING.id}:43` }] })],
   ),
   lockInfo(
-    'account:42',
+    'lock:account:42',
     [holder(BILLING, 43, { heldMs: 11_800, label: 'transfer 42 to 17' })],
     [
       waiter(CHECKOUT, 81, 11_400, {
         givesUpInMs: 3_200,
-        chain: [{ lock: 'account:17', holder: `${CHECKOUT.id}:77` }],
+        chain: [{ lock: 'lock:account:17', holder: `${CHECKOUT.id}:77` }],
       }),
     ],
   ),
