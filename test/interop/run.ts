@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { measureSlowness } from '../support/lateness.js'
 import { settlesWithin, sleep, TooLateError } from '../support/wait-until.js'
 import { type Mortals, Site } from './fixture.js'
-import { text } from './redisson.js'
+import { JavaError, text } from './redisson.js'
 import { expectNoKeys } from './steps.js'
 import { type Job, type SiteJob, SUITES, type Suite } from './suites.js'
 import { type Setting, settingsOf, TOPOLOGIES, titleOf } from './topologies.js'
@@ -157,8 +157,13 @@ async function outcomeOf(run: () => Promise<string | undefined>): Promise<Outcom
 
 /** @param slow  by how much timers were late meanwhile, if the machine was too slow for bounds in real time */
 function failure(error: unknown, slow: string | undefined): Outcome {
-  if (slow === undefined || !(error instanceof TooLateError)) return { outcome: 'failed', note: describe(error) }
+  if (slow === undefined || !isLate(error)) return { outcome: 'failed', note: describe(error) }
   return { outcome: 'too slow', note: `${slow}: ${describe(error)}` }
+}
+
+/** Whether a bound in real time was missed: ours, or Redisson's for a reply of Redis. */
+function isLate(error: unknown): boolean {
+  return error instanceof TooLateError || (error instanceof JavaError && error.className.endsWith('TimeoutException'))
 }
 
 /** A JVM is slow at first: it loads and compiles what it runs. */
