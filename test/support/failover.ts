@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { Cluster as IoredisCluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
+import { endCluster, type NodeRedisClusterLike } from '../../src/adapters/node-redis/cluster.js'
 import { type BaseLock, type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
 import { type Child, spawnChild } from './processes/child.js'
 import { settlesWithin, sleep } from './wait-until.js'
@@ -41,9 +42,9 @@ async function openUserClient(
   return {
     user: user as unknown as NonNullable<ConnectOptions['client']>,
     end() {
-      if (user.isOpen) user.destroy()
-      // node-redis 6.3 opens the connections of a cluster anew when a discovery was under way, and keeps the process.
-      if (!sentinels) setInterval(() => user.destroy(), 200).unref()
+      // `destroy` of a cluster leaves the connections that are being opened, which would keep the process.
+      if (!sentinels) endCluster(user as unknown as NodeRedisClusterLike)
+      else if (user.isOpen) user.destroy()
     },
   }
 }

@@ -60,23 +60,11 @@ export function endingOf(client: NodeRedisBase): () => void {
   }
 }
 
-/**
- * Ends a cluster or sentinel, again when it has connected.
- * @param sockets  aborts those of a cluster: one that is ended while it connects forgets its nodes, which connect
- *   nevertheless; and a discovery under way creates others, whose sockets fail from then on
- */
-export function endWhenConnected(client: NodeRedisBase, sockets: AbortController): void {
+/** Ends a sentinel, again when it has connected. */
+export function endWhenConnected(client: NodeRedisBase): void {
   const quietly = (): void => void end(client).catch(() => {})
   for (const event of ['connect', 'ready']) client.on(event, quietly)
-  client.on('node-error', () => {
-    try {
-      client.destroy?.()
-    } catch {
-      // It has no connection left.
-    }
-  })
   quietly()
-  sockets.abort()
 }
 
 /**

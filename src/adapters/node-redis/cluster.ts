@@ -1,4 +1,5 @@
 // A cluster of node-redis as a port.
+import { queueMicrotask, setTimeout } from '../../util/real-time.js'
 import { addressesUnknown } from '../../util/unusual-servers.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
@@ -9,7 +10,6 @@ import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike
 
 /** The part of a node-redis cluster (6 or later) that Holdfast uses. */
 export interface NodeRedisClusterLike extends NodeRedisBase {
-  readonly _options: { readonly defaults?: { readonly socket?: object | undefined } | undefined }
   readonly slots: readonly ({ readonly master: Master } | undefined)[]
   readonly masters: readonly Master[]
   readonly replicas?: readonly Master[]
@@ -19,12 +19,16 @@ export interface NodeRedisClusterLike extends NodeRedisBase {
 
 interface Master {
   readonly address: string
+  client?: (NodeRedisBase & { readonly isReady?: boolean }) | undefined
 }
 
 interface NodeRedisNodeLike extends NodeRedisLike {
   sSubscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   sUnsubscribe(channel: string): Promise<unknown>
 }
+
+/** By then a socket that was being opened is open or has failed, ms. */
+const PENDING_MS = 10_000
 
 /** Events of a server, or of its connection, after which commands in flight may have been lost. */
 const LOSSES = ['node-reconnecting', 'node-disconnect', 'node-error']
@@ -193,6 +197,34 @@ export class NodeRedisClusterPort implements RedisPort {
       end: () => end(client),
     }
   }
+}
+
+/**
+ * Ends a cluster of ours, again when it has connected. A node that is ended while its socket is being opened connects
+ * nevertheless, and the cluster has forgotten it: such a node is ended as soon as it has a socket, or cannot open one.
+ * Events tell of the nodes that a discovery under way still creates.
+ */
+export function endCluster(cluster: NodeRedisClusterLike): void {
+  const endNodes = (): void => {
+    for (const node of [...cluster.masters, ...(cluster.replicas ?? [])]) {
+      if (!node.client || node.client.isReady) continue
+      endConnecting(node.client)
+      node.client = undefined
+    }
+    try {
+      cluster.destroy?.()
+    } catch {
+      // Before 6.3 it throws at a node that is closed already.
+    }
+  }
+  for (const event of ['connect', 'node-connect', 'node-error']) cluster.on(event, endNodes)
+  endNodes()
+}
+
+function endConnecting(client: NodeRedisBase): void {
+  const endSoon = (): void => queueMicrotask(() => void end(client).catch(() => {}))
+  for (const event of ['connect', 'ready', 'error']) client.on(event, endSoon)
+  setTimeout(endSoon, PENDING_MS).unref() // its server accepts connections, and is silent
 }
 
 /** Whether the cluster says where a node is. */

@@ -1,5 +1,4 @@
 // holdfast/node-redis: a node-redis client as a port.
-import { setMaxListeners } from 'node:events'
 import { ConfigError } from '../../errors.js'
 import { listenTogether } from '../../util/shared-listener.js'
 import { warnOfRefusedSignIn } from '../connection-error.js'
@@ -8,7 +7,7 @@ import { replaceWhenUnresponsive } from '../replaceable-port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress } from '../sentinel-master-status.js'
 import { ChannelQueue, endingOf, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
-import { hasHost, type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
+import { endCluster, hasHost, type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
 import { connectsLater, databaseOf, OwnConnection } from './connection.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './sentinel.js'
 
@@ -122,15 +121,14 @@ function anotherOf(
   except: string,
   sentinels?: readonly SentinelAddress[],
 ): Opened {
-  const sockets = new AbortController()
-  setMaxListeners(0, sockets.signal) // one per node
-  const own = another(client, except, sockets.signal, sentinels)
+  const own = another(client, except, sentinels)
   own.on('error', () => {})
   let hasEnded = false
   const ready = connectsLater(own, () => client.isOpen && !hasEnded)
   const end = async (): Promise<void> => {
     hasEnded = true
-    endWhenConnected(own, sockets)
+    if ('slots' in own) endCluster(own)
+    else endWhenConnected(own)
   }
   const port = 'slots' in own ? new NodeRedisClusterPort(own, end, ready) : new NodeRedisSentinelPort(own, end, ready)
   return { port, ready, end }
@@ -139,13 +137,11 @@ function anotherOf(
 /**
  * Another client with the same settings, for the same deployment.
  * @param except  an unresponsive server of a cluster, which must not be asked for the others; empty: none
- * @param signal  ends the sockets of a cluster
  * @param sentinels  those that reply; by default the one that the client is connected to
  */
 function another(
   client: NodeRedisClusterLike | NodeRedisSentinelLike,
   except: string,
-  signal: AbortSignal,
   sentinels: readonly SentinelAddress[] = [],
 ): NodeRedisClusterLike | NodeRedisSentinelLike {
   if (!('slots' in client)) {
@@ -165,11 +161,7 @@ function another(
     const colon = address.lastIndexOf(':')
     return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
   })
-  const { defaults } = client._options
-  return client.duplicate({
-    defaults: { ...defaults, socket: { ...defaults?.socket, signal } },
-    ...(rootNodes.length > 0 ? { rootNodes } : {}),
-  }) as NodeRedisClusterLike
+  return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as NodeRedisClusterLike
 }
 
 /** The options that Holdfast reads. */
