@@ -53,7 +53,7 @@ export abstract class JointLock extends BaseLock {
 
   /** @internal */
   toUnlock(): Hold | undefined {
-    return this.locks.flatMap(({ context }) => openJointHolds(context)).find((hold) => this.#tookIt(hold))
+    return openJointHolds(this.locks.map(({ context }) => context)).find((hold) => this.#tookIt(hold))
   }
 
   /** Whether a lock like this one took it. */

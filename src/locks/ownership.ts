@@ -104,9 +104,14 @@ export function* openHolds(client: HoldingClient, key: string): Generator<Hold> 
   for (const hold of holdsOn(client, key)) if (hold.isOpen) yield hold
 }
 
-/** The holds on several locks, of any clients, that the caller is inside of and has still to release, innermost first. */
-export function openJointHolds(client: HoldingClient): readonly Hold[] {
-  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => isJoint(hold) && hold.isOpen).reverse())
+/**
+ * The holds on several locks, of any clients, that the caller is inside of and has still to release, innermost first; none if
+ * none of these clients follows call chains.
+ */
+export function openJointHolds(clients: readonly HoldingClient[]): readonly Hold[] {
+  const follower = clients.find(({ implicitReentry }) => implicitReentry)
+  if (!follower) return []
+  return framesAround(follower).flatMap(({ holds }) => holds.filter((hold) => isJoint(hold) && hold.isOpen).reverse())
 }
 
 function* holdsOn(client: HoldingClient, key: string): Generator<Hold> {
