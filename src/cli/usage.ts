@@ -253,12 +253,14 @@ code, and when it last succeeded, by the clock of Redis. Read-only.
   killed              its last run has not reported its end, and no longer holds its lock
   overdue             no success for longer than --every of holdfast run, and a tenth of that
   late                its last run started that much later than the run before
+  hidden              this Redis user may not read its record
 
 ${FLEET_OPTIONS}
 
 Exit code:
     0  all is well
     1  a job that has --every or is named is overdue, failed or was killed, or one that is named has never started
+    2  none of those, but one is hidden
 ${FLEET_EXITS}`,
 }
 

@@ -1,8 +1,7 @@
 /**
  * The JSON of every route of the dashboard: what its server sends and its page reads. All durations are ms and relative
- * to when the server read them, never times of day, because the clocks of two machines differ: but those of jobs, which
- * are all of one clock, that of Redis. Names, labels and hosts
- * are data that others wrote: show them as text only.
+ * to when the server read them, never times of day, because the clocks of two machines differ. Jobs have times of day, all
+ * by the clock of Redis. Names, labels and hosts are data that others wrote: show them as text only.
  *
  * Paths are relative to where the dashboard is mounted. `api/…` and `metrics` need `Authorization: Bearer <token>`
  * with `holdfast ui`; mounted, whatever `authorize` of `createDashboard` requires.

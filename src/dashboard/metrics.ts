@@ -5,7 +5,7 @@ import { countWaiters } from '../fleet/lock-info.js'
 import type { Totals } from './api.js'
 import type { Sampled } from './totals.js'
 
-/** Names of locks are no labels, as there may be millions, but those of jobs. Kinds are ours; without jobs at most 50 series. */
+/** Names of locks are never labels: there may be millions. Kinds are ours; without those of jobs at most 50 series. */
 const MAX_KINDS = 11
 
 /** @param jobs  undefined: they could not be read */
@@ -50,7 +50,7 @@ export function metricsOf(locks: readonly Sampled[], totals: Totals, jobs: reado
   ].join('\n')
 }
 
-/** Of jobs that are expected: a thousand at most. The label is not `job`, which Prometheus sets itself. */
+/** Of jobs that are expected, a thousand at most, by name. The label is not `job`, which Prometheus sets itself. */
 function jobMetrics(all: readonly JobInfo[] | undefined): string[] {
   const jobs = (all ?? []).filter(({ everyMs }) => everyMs !== undefined)
   const isPartial = all === undefined || all.some(({ state }) => state === 'hidden')

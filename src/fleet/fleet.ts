@@ -186,7 +186,7 @@ export class Fleet {
 
   /**
    * The jobs that `holdfast run` has recorded, by name: the last 1,000, each for a week after its last run, or a month if it
-   * is expected (`--every`). Without those that this Redis user may not read.
+   * is expected (`--every`). Those that this Redis user may not read are `hidden`.
    * @throws {OutcomeUnknownError} Redis did not reply
    * @throws {ClientClosedError} the client is closed
    * @example `const overdue = (await client.fleet.jobs()).filter(({ overdueMs }) => overdueMs > 0)`

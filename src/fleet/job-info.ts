@@ -31,7 +31,7 @@ export interface JobInfo {
   readonly exitCode?: number
   /** When a run last ended with exit code 0. */
   readonly succeededAt?: number
-  /** When this was read. */
+  /** When this was read; 0 if it is hidden. */
   readonly readAt: number
 }
 

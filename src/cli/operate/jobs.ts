@@ -3,6 +3,7 @@ import { byUrgency, type JobInfo, type JobState, needsAttention, remarksOf, urge
 import { counted } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
 import { word } from '../../util/visible.js'
+import { EXIT } from '../exit-codes.js'
 import type { Style } from '../terminal.js'
 import { type Cell, type Column, tableOf } from './table.js'
 import type { Session } from './view.js'
@@ -49,7 +50,7 @@ export async function jobs({ fleet, options, terminal, now }: Session): Promise<
     terminal.print(`${counted(inOrder.length, 'job')}${attention}`)
   }
   if (troubled.length > 0) return 1
-  return inOrder.some(({ state }) => state === 'hidden') ? 2 : 0
+  return inOrder.some(({ state }) => state === 'hidden') ? EXIT.inDoubt : 0
 }
 
 /** Of a job that has no record. */
