@@ -73,6 +73,15 @@ function watch(lock: Lock = fixture.lock, signal?: AbortSignal): Watch {
 
 const looks = (): number => fixture.port.count('lock/inspect')
 
+/** How often a lock that does not change is looked at in the second minute. */
+async function looksPerMinute(watched: Watch): Promise<number> {
+  await watched.next()
+  await watched.within(60_000)
+  const before = looks()
+  await watched.within(60_000)
+  return looks() - before
+}
+
 describe('a lock that is watched', () => {
   it('a watch begins with the state of now', async () => {
     assert.deepEqual(await watch().next(), FREE)
@@ -133,12 +142,7 @@ describe('a lock that is watched', () => {
 
   it('a holder whose expiry was removed is looked at as often as a free lock', async () => {
     fixture.redis.execute(['HSET', 'a', 'java:7', '1'])
-    const watched = watch()
-    await watched.next()
-    await watched.within(60_000)
-    const before = looks()
-    await watched.within(60_000)
-    assert.equal(looks() - before, 12)
+    assert.equal(await looksPerMinute(watch()), 12)
   })
 
   it('a slow reader gets the latest state, and nobody asks for it meanwhile', async () => {
@@ -314,12 +318,7 @@ describe('the end of a watch', () => {
 
 describe('the cost of a watch', () => {
   it('a lock that does not change is looked at every 5 s in the end', async () => {
-    const watched = watch()
-    await watched.next()
-    await watched.within(60_000)
-    const before = looks()
-    await watched.within(60_000)
-    assert.equal(looks() - before, 12)
+    assert.equal(await looksPerMinute(watch()), 12)
   })
 
   it('the messages between two states cost no subscription each', async () => {
