@@ -4,37 +4,12 @@ import { after, before, describe, it } from 'node:test'
 import { aclRule } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
 import { fencingTokenKey, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
+import { doctor, report } from '../support/doctor.js'
 import { kinds } from '../support/kinds.js'
-import { spawnChild } from '../support/processes/child.js'
 import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/servers/engine.js'
 import { freePort } from '../support/servers/free-port.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
-
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
-
-async function doctor(args: string[], env: Record<string, string> = {}) {
-  const child = spawnChild(MAIN, ['doctor', ...args], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env } })
-  child.endCommands()
-  const { code } = await child.exit
-  return { code, stdout: child.stdout, stderr: child.stderr }
-}
-
-/** The results by check id. */
-async function report(args: string[]) {
-  await using child = spawnChild(MAIN, ['doctor', ...args, '--json'], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '' } })
-  child.endCommands()
-  const { checks } = (await child.nextMessage((message) => 'checks' in message, 60_000)) as unknown as {
-    checks: { id: string; status: string; message: string; fix: string | null }[]
-  }
-  await child.exit
-  return (id: string) => {
-    const check = checks.find((one) => one.id === id)
-    assert.ok(check, `no ${id} in ${checks.map((one) => one.id)}`)
-    return check
-  }
-}
 
 describe('holdfast doctor on the server that the tests run on', () => {
   let server: RedisServer
@@ -55,7 +30,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     const info = await server.admin.info('server')
     const version = /^(?:valkey|redict)_version:(\S+)/m.exec(info)?.[1] ?? /^redis_version:(\S+)/m.exec(info)?.[1]
     const product = /^valkey_version:/m.test(info) ? 'Valkey' : /^redict_version:/m.test(info) ? 'Redict' : 'Redis'
-    const check = await report(['--redis', server.url])
+    const { check } = await report(['--redis', server.url])
     assert.ok(check('version').message.startsWith(`${product} ${version}`), check('version').message)
     assert.equal(check('endpoint').message, `a single server, ${product}; no proxy detected`)
   })
@@ -63,7 +38,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
   it('holdfast doctor names the setting for slow scripts of this version', async () => {
     await server.admin.config('SET', 'lua-time-limit', '100')
     try {
-      const check = await report(['--redis', server.url])
+      const { check } = await report(['--redis', server.url])
       const setting = IS_BEFORE_7 ? 'lua-time-limit' : 'busy-reply-threshold'
       assert.deepEqual(check('script-limit').fix, `CONFIG SET ${setting} 5000`)
     } finally {
@@ -75,7 +50,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const [first] = cluster.nodes
     assert(first)
-    const check = await report(['--redis', first.url])
+    const { check } = await report(['--redis', first.url])
     assert.match(check('endpoint').message, /^a node of a cluster, \w+; no proxy detected$/)
     assert.equal(check('role').status, 'problem')
   })
@@ -119,7 +94,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     })
 
     it("a user with the rule for shop: has no missing and no excessive rights in the doctor's report", async () => {
-      const check = await report(['--redis', urlOf('shop'), '--prefix', 'shop:'])
+      const { check } = await report(['--redis', urlOf('shop'), '--prefix', 'shop:'])
       for (const id of ['rights', 'trial-lock', 'pubsub']) {
         assert.equal(check(id).status, 'ok', `${id}: ${check(id).message}`)
       }
@@ -148,7 +123,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
   // Before Redis 7 a server does not report what a user may do, and the doctor tries nothing harmful.
   it('holdfast doctor notes that a user may change locks with other prefixes', { skip: IS_BEFORE_7 }, async () => {
     await paste(`${aclRule('wide', 'shop:', ENGINE_VERSION)} ~redisson_lock_token:*`)
-    const rights = (await report(['--redis', urlOf('wide'), '--prefix', 'shop:']))('rights')
+    const rights = (await report(['--redis', urlOf('wide'), '--prefix', 'shop:'])).check('rights')
     assert.equal(rights.status, 'note')
     assert.match(rights.message, /change locks whose names do not begin with shop:/)
   })
@@ -156,7 +131,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
   it('holdfast doctor warns of missing rights to locks with braces in their names', async () => {
     const rule = aclRule('narrow', 'shop:', ENGINE_VERSION)
     await paste(rule.replace('~redisson_lock_token:shop:* ', ''))
-    const rights = (await report(['--redis', urlOf('narrow'), '--prefix', 'shop:']))('rights')
+    const rights = (await report(['--redis', urlOf('narrow'), '--prefix', 'shop:'])).check('rights')
     assert.equal(rights.status, 'warning')
     assert.equal(rights.message, 'no right to redisson_lock_token:shop:*, for fenced locks with braces in their names')
   })

@@ -8,13 +8,11 @@ import { type Client, connect } from '../../src/index.js'
 import { fleetRead, jobRead } from '../../src/lua/generated.js'
 import { forcedKey } from '../../src/wire/keys.js'
 import { doctor, report, SECRET, withUser } from '../support/doctor.js'
-import { spawnChild } from '../support/processes/child.js'
+import { runHoldfast } from '../support/processes/holdfast-command.js'
 import { ENGINE_VERSION } from '../support/servers/engine.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f:41'
 
 describe('holdfast doctor --acl --role', () => {
@@ -43,10 +41,7 @@ describe('holdfast doctor --acl --role', () => {
   })
 
   async function holdfastAs(user: string, ...args: string[]) {
-    const child = spawnChild(MAIN, args, { env: { REDIS_URL: withUser(server, user, SECRET), HOLDFAST_CONFIG: '' } })
-    child.endCommands()
-    const { code } = await child.exit
-    return { code, stdout: child.stdout, stderr: child.stderr }
+    return await runHoldfast(withUser(server, user, SECRET), args)
   }
 
   it('viewer prints a user that sees the locks of its prefix, and is denied nothing that it needs', async () => {

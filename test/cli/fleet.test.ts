@@ -8,12 +8,11 @@ import type { LockInfo } from '../../src/fleet/lock-info.js'
 import { connect } from '../../src/index.js'
 import { expectNothingLeft } from '../support/leak-check.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
+import { endOf, MAIN, spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { startProxy } from '../support/servers/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
 
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const TAKER = new URL('../support/nested-locks.js', import.meta.url)
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f:41'
 
@@ -29,14 +28,11 @@ describe('the commands for operators', () => {
   after(() => server.stop())
 
   function holdfast(...args: string[]): Child {
-    return spawnChild(MAIN, args, { env: { REDIS_URL: server.url, HOLDFAST_CONFIG: '' } })
+    return spawnHoldfast(server.url, args)
   }
 
   async function run(...args: string[]) {
-    const child = holdfast(...args)
-    child.endCommands()
-    const { code } = await child.exit
-    return { code, stdout: child.stdout, stderr: child.stderr }
+    return await endOf(holdfast(...args))
   }
 
   /** @returns what the command prints as JSON, one object a line */

@@ -9,12 +9,11 @@ import type { JobInfo } from '../../src/fleet/job-info.js'
 import { connect } from '../../src/index.js'
 import { JOBS_KEY, jobKey } from '../../src/wire/keys.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type Child, spawnChild } from '../support/processes/child.js'
+import type { Child } from '../support/processes/child.js'
+import { endOf, MAIN, spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const NO_TOTALS = { doubts: [] } as unknown as Totals
 const UNTIL_STDIN_ENDS = ['--', 'sh', '-c', 'echo up; read _; exit 4']
 
@@ -33,16 +32,13 @@ describe('holdfast jobs', () => {
   after(() => server.stop())
 
   function holdfast(args: string[], url = server.url): Child {
-    const child = spawnChild(MAIN, args, { env: { REDIS_URL: url, HOLDFAST_CONFIG: '' } })
+    const child = spawnHoldfast(url, args)
     started.push(child)
     return child
   }
 
   async function ended(args: string[], url?: string) {
-    const child = holdfast(args, url)
-    child.endCommands()
-    const { code } = await child.exit
-    return { code, stdout: child.stdout, stderr: child.stderr }
+    return await endOf(holdfast(args, url))
   }
 
   async function jobs(...args: string[]): Promise<{ code: number | null; jobs: JobInfo[] }> {

@@ -8,11 +8,10 @@ import { after, before, describe, it } from 'node:test'
 import { type Client, connect } from '../../src/index.js'
 import { SECRET, withUser } from '../support/doctor.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
+import { endOf, spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const SERVICE = new URL('../support/processes/drill-process.js', import.meta.url)
 const TAKER = new URL('../support/nested-locks.js', import.meta.url)
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f:41'
@@ -71,17 +70,15 @@ describe('a night drill', { concurrency: 1 }, () => {
   })
 
   function holdfast(args: string[], url = server.url): Child {
-    const child = spawnChild(MAIN, args, { env: { REDIS_URL: url, HOLDFAST_CONFIG: '', npm_package_name: '' } })
+    const child = spawnHoldfast(url, args, { npm_package_name: '' })
     children.push(child)
     return child
   }
 
   async function run(args: string[], url?: string) {
-    const child = holdfast(args, url)
-    child.endCommands()
-    const { code } = await child.exit
-    assert.equal(child.stderr, '')
-    return { code, text: child.stdout, lines: withoutTimes(child.stdout) }
+    const { code, stdout, stderr } = await endOf(holdfast(args, url))
+    assert.equal(stderr, '')
+    return { code, text: stdout, lines: withoutTimes(stdout) }
   }
 
   async function holderOf(lock: string): Promise<string> {

@@ -10,14 +10,12 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { measureLateness } from '../support/lateness.js'
 import { expectNothingLeft } from '../support/leak-check.js'
-import { type Child, spawnChild } from '../support/processes/child.js'
+import type { Child } from '../support/processes/child.js'
+import { endOf, MAIN, spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { tieToThisProcess } from '../support/processes/process-exit.js'
 import { freePort } from '../support/servers/free-port.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
-
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 
 /** A program that prints `up`, then each signal that it receives, and exits with 9 on the signals in `endsOn`. */
 function listener(...endsOn: NodeJS.Signals[]): string[] {
@@ -49,7 +47,7 @@ describe('holdfast run', () => {
   after(() => server.stop())
 
   function holdfast(args: string[], env: Record<string, string> = {}): Child {
-    const child = spawnChild(MAIN, args, { env: { REDIS_URL: server.url, ...env } })
+    const child = spawnHoldfast(server.url, args, env)
     started.push(child)
     return child
   }
@@ -57,10 +55,7 @@ describe('holdfast run', () => {
   /** Runs it to its end. */
   async function ended(args: string[], env?: Record<string, string>) {
     const startedAt = performance.now()
-    const child = holdfast(args, env)
-    child.endCommands()
-    const { code } = await child.exit
-    return { code, stdout: child.stdout, stderr: child.stderr, tookMs: performance.now() - startedAt }
+    return { ...(await endOf(holdfast(args, env))), tookMs: performance.now() - startedAt }
   }
 
   async function prints(child: Child, text: string | RegExp): Promise<void> {

@@ -6,12 +6,11 @@ import { RenewalReader, traceHolders } from '../../src/cli/operate/trace.js'
 import { connect } from '../../src/index.js'
 import { configFolder, SECRET, withUser } from '../support/doctor.js'
 import { plainClient } from '../support/plain-client.js'
-import { type Child, spawnChild } from '../support/processes/child.js'
+import type { Child } from '../support/processes/child.js'
+import { spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 
-/** From the compiled test in build/test/cli. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f:41'
 /** As Redisson does it. */
 const RENEWAL = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); return 1; end;
@@ -39,7 +38,7 @@ describe('holdfast who --trace', () => {
   after(() => server.stop())
 
   function who(url: string, ...args: string[]): Child {
-    const child = spawnChild(MAIN, ['who', ...args], { env: { REDIS_URL: url, HOLDFAST_CONFIG: '' } })
+    const child = spawnHoldfast(url, ['who', ...args])
     child.endCommands()
     return child
   }

@@ -7,14 +7,13 @@ import { serveDashboard } from '../../src/dashboard/serve.js'
 import { type Client, connect } from '../../src/index.js'
 import { jobKey } from '../../src/wire/keys.js'
 import { ROOT } from '../docs/code-blocks.js'
-import { spawnChild } from '../support/processes/child.js'
+import { endOf, spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { open, showsText, texts } from './browser.js'
 
-/** As the package has them: the compiled tests are in build/. */
+/** As the package has it: the compiled tests are in build/. */
 const PAGE = new URL('../../../dist/dashboard/page/', import.meta.url)
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const HOUR_MS = 3_600_000
 
 describe('a job that did not run as it should', () => {
@@ -57,22 +56,17 @@ describe('a job that did not run as it should', () => {
   })
 
   function holdfast(...args: string[]) {
-    return spawnChild(MAIN, args, { env: { REDIS_URL: redis.url, HOLDFAST_CONFIG: '' } })
+    return spawnHoldfast(redis.url, args)
   }
 
   async function run(...args: string[]) {
-    const child = holdfast('run', ...args)
-    child.endCommands()
-    const { code } = await child.exit
-    return { code, stdout: child.stdout }
+    return await endOf(holdfast('run', ...args))
   }
 
   it('a job that was killed, never started, is overdue or late is seen by the command', async () => {
-    const child = holdfast('jobs')
-    child.endCommands()
-    const { code } = await child.exit
-    assert.equal(code, 1, child.stderr)
-    const [, ...rows] = child.stdout.split('\n')
+    const { code, stdout, stderr } = await endOf(holdfast('jobs'))
+    assert.equal(code, 1, stderr)
+    const [, ...rows] = stdout.split('\n')
     assert.match(rows[0] ?? '', /^job:never +never-started +never .*overdue by 1h 0m/)
     assert.match(rows[1] ?? '', /^job:overdue +succeeded .* 1h 0m +overdue by 3h 0m/)
     assert.match(rows[2] ?? '', /^job:killed +killed /)

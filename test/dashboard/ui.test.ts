@@ -12,13 +12,11 @@ import { parseUiOptions } from '../../src/cli/ui/options.js'
 import type { AuditReply, LockDetail, LocksReply, UnlockReply } from '../../src/dashboard/api.js'
 import { connect, LeaseLostError } from '../../src/index.js'
 import { codeBlocksOf } from '../docs/code-blocks.js'
-import { type Child, spawnChild } from '../support/processes/child.js'
+import type { Child } from '../support/processes/child.js'
+import { spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { freePort } from '../support/servers/free-port.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
-
-/** From the compiled test in build/test/dashboard. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 
 describe('holdfast ui', () => {
   let redis: RedisServer
@@ -35,9 +33,8 @@ describe('holdfast ui', () => {
     return await startWith({}, ...args)
   }
 
-  async function startWith(more: NodeJS.ProcessEnv, ...args: string[]) {
-    const env = { REDIS_URL: redis.url, HOLDFAST_CONFIG: '', ...more }
-    const child = spawnChild(MAIN, ['ui', '--no-open', ...args], { env })
+  async function startWith(more: Record<string, string>, ...args: string[]) {
+    const child = spawnHoldfast(redis.url, ['ui', '--no-open', ...args], more)
     started.push(child)
     const printed = await waitUntil(() => /^(http:\S+\/)#token=(\S+)$/m.exec(child.stdout), {
       timeoutMs: 60_000,
@@ -118,12 +115,11 @@ describe('holdfast ui', () => {
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
     const { port } = taken.address() as { port: number }
-    const env = { REDIS_URL: redis.url, HOLDFAST_CONFIG: '' }
-    const busy = spawnChild(MAIN, ['ui', '--no-open', '--port', String(port)], { env })
+    const busy = spawnHoldfast(redis.url, ['ui', '--no-open', '--port', String(port)])
     assert.equal((await busy.exit).code, 69)
     assert.match(busy.stderr, /cannot listen on 127\.0\.0\.1/)
     taken.close()
-    const wrong = spawnChild(MAIN, ['ui', '--port', '99999'], { env })
+    const wrong = spawnHoldfast(redis.url, ['ui', '--port', '99999'])
     assert.equal((await wrong.exit).code, 64)
   })
 })

@@ -7,14 +7,13 @@ import { type Driver, drivers, setUpFixture } from '../support/fixture.js'
 import { kindNamed } from '../support/kinds.js'
 import { type Child, spawnChild } from '../support/processes/child.js'
 import type { HolderCommand, HolderReport } from '../support/processes/forced-holder-process.js'
+import { spawnHoldfast } from '../support/processes/holdfast-command.js'
 import { AS_ADMIN } from '../support/rights.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 /** Breaks whose order of events is checked. */
 const ROUNDS = 20
-/** From the compiled test in build/test/redis. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const now = (): number => performance.timeOrigin + performance.now()
 
 describe('forceUnlock({ holder })', () => {
@@ -201,7 +200,7 @@ describe('forceUnlock({ holder })', () => {
     const url = new URL(fixture.server.url)
     Object.assign(url, AS_ADMIN)
     const args = ['unlock', 'a', '--holder', holder, '--yes', '--grace', '0', '--anyway', '--quarantine', '3s']
-    const command = spawnChild(MAIN, args, { env: { REDIS_URL: url.href, HOLDFAST_CONFIG: '' } })
+    const command = spawnHoldfast(url.href, args)
     fixture.onEnd(() => command.stop())
     const lock = client.getLock('a')
     await waitUntil(async () => (await lock.getHolders())[0]?.holder !== holder, { timeoutMs: 60_000 })

@@ -3,11 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { spawnChild } from './processes/child.js'
+import { runHoldfast, spawnHoldfast } from './processes/holdfast-command.js'
 import type { RedisServer } from './servers/redis-server.js'
 
-/** From the compiled module in build/test/support. */
-const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 export const SECRET = 'tr0ub4dor'
 
 interface Report {
@@ -24,16 +22,12 @@ interface Report {
 
 /** Runs it to its end without `--json`. */
 export async function doctor(args: string[], env: Record<string, string> = {}) {
-  const child = spawnChild(MAIN, ['doctor', ...args], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env } })
-  child.endCommands()
-  const { code } = await child.exit
-  return { code, stdout: child.stdout, stderr: child.stderr }
+  return await runHoldfast('', ['doctor', ...args], env)
 }
 
 /** Runs it to its end with `--json`. */
 export async function report(args: string[], env: Record<string, string> = {}) {
-  const all = { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env }
-  await using child = spawnChild(MAIN, ['doctor', ...args, '--json'], { env: all })
+  await using child = spawnHoldfast('', ['doctor', ...args, '--json'], env)
   child.endCommands()
   const report = (await child.nextMessage((message) => 'checks' in message, 60_000)) as unknown as Report
   const { code } = await child.exit
