@@ -1,7 +1,8 @@
 import { AssertionError } from 'node:assert'
 import { setTimeout as wait } from 'node:timers/promises'
 
-const POLL_MS = 5
+/** Often at first, then less: what a test waits for long need not be noticed at once, and each look may be a command. */
+const POLL_MS = { least: 5, most: 50, ofWait: 0.05 }
 
 /** Something did not happen in time: a fault of what is tested, or of a machine that is too slow. */
 export class TooLateError extends AssertionError {
@@ -32,15 +33,16 @@ export async function waitUntil<T>(
   options: { timeoutMs?: number; message?: string | (() => string) } = {},
 ): Promise<Truthy<T>> {
   const { timeoutMs = 5_000, message = 'the condition' } = options
-  const endsAt = performance.now() + timeoutMs
+  const began = performance.now()
   while (true) {
-    const result = await within(Promise.resolve(condition()), Math.max(endsAt - performance.now(), POLL_MS))
+    const waitedMs = performance.now() - began
+    const result = await within(Promise.resolve(condition()), Math.max(timeoutMs - waitedMs, POLL_MS.least))
     if (result?.value) return result.value as Truthy<T>
-    if (performance.now() >= endsAt) {
+    if (performance.now() - began >= timeoutMs) {
       const what = typeof message === 'string' ? message : message()
       throw new TooLateError(`not within ${timeoutMs} ms: ${what}`, waitUntil)
     }
-    await wait(POLL_MS)
+    await wait(Math.min(Math.max(waitedMs * POLL_MS.ofWait, POLL_MS.least), POLL_MS.most))
   }
 }
 
@@ -54,10 +56,13 @@ export async function settlesWithin<T>(promise: PromiseLike<T>, ms: number): Pro
 
 /** The promise's value in a box, or undefined if it takes longer. */
 async function within<T>(promise: Promise<T>, ms: number): Promise<{ value: T } | undefined> {
-  const tooLate = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  const tooLate = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms)
+  })
   try {
-    return await Promise.race([promise.then((value) => ({ value })), wait(ms, undefined, { signal: tooLate.signal })])
+    return await Promise.race([promise.then((value) => ({ value })), tooLate])
   } finally {
-    tooLate.abort()
+    clearTimeout(timer)
   }
 }
