@@ -1,6 +1,7 @@
 // Loaded into the process of each test file.
 import { appendFileSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
+import './node-redis-classes.mjs'
 
 export const FILE_LIMIT_MS = Number(process.env.TEST_FILE_LIMIT_MS ?? 300_000)
 
