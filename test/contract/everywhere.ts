@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Client } from '../../src/index.js'
 import type { Driver } from '../support/drivers.js'
-import { type SetUp, setUpFixtureAt, watchWholeProcess } from '../support/fixture.js'
+import { type AnyFixture, type SetUp, setUpFixtureAt, watchWholeProcess } from '../support/fixture.js'
 import { type Kind, KindFixture, kindNamed, kinds } from '../support/kinds.js'
 import type { Place } from '../support/places.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { settlesWithin } from '../support/wait-until.js'
 import { latchContract } from './count-down-latch.js'
 import { contract, contractOfProcesses } from './locks.js'
 import { permitContract } from './permit-expirable-semaphore.js'
@@ -12,16 +15,23 @@ import { semaphoreContract } from './semaphore.js'
 /** One kind for each trait that matters here: a queue of its own, sharing, and members in several slots. */
 const TRAITS = ['fair lock', 'read lock', 'multi-lock']
 
+const SYNCHRONIZERS = [
+  ['a semaphore', semaphoreContract],
+  ['a permit-expirable semaphore', permitContract],
+  ['a count-down latch', latchContract],
+] as const
+
 /**
- * All contracts on a deployment of several servers: of the plain lock and of the synchronizers through every driver, of one
- * kind of lock for each trait through one. The scripts of the others are the same as on one server: a round of each shows
- * that they work here. Each driver has a separate deployment, because the suites count commands and check for leftovers in
- * all of it; so the drivers run in parallel.
+ * All contracts on a deployment of several servers: of the plain lock through every driver, of the synchronizers and of one
+ * kind of lock for each trait through one. The scripts are the same through every driver, and those of the other kinds as on
+ * one server: a round of each shows that they work here. Each driver has a separate deployment, because the suites count
+ * commands and check for leftovers in all of it; so the drivers run in parallel.
  */
 export function contracts(what: string, drivers: readonly Driver[], setUpPlace: () => () => Place): void {
   describe(`every kind of lock and synchronizer, ${what}`, { concurrency: drivers.length }, () => {
     watchWholeProcess()
-    for (const driver of drivers) {
+    for (const [number, driver] of drivers.entries()) {
+      const isOf = (index: number): boolean => index % drivers.length === number
       describe(driver.name, { concurrency: 1 }, () => {
         const place = setUpPlace()
         const setUp: SetUp = (options) => setUpFixtureAt(place, driver, { ...options, isBesideOthers: true })
@@ -31,7 +41,7 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
         const [plain, ...others] = kinds as [Kind, ...Kind[]]
         through(`a ${plain.name}`, () => contract(plain, setUp))
         for (const [index, name] of TRAITS.entries()) {
-          if (drivers[index % drivers.length] === driver) through(`a ${name}`, () => contract(kindNamed(name), setUp))
+          if (isOf(index)) through(`a ${name}`, () => contract(kindNamed(name), setUp))
         }
         through('each other kind of lock', () =>
           rounds(
@@ -41,9 +51,8 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
         )
         // What several processes do is the same for all kinds, once their commands arrive; and processes are slow to start.
         through(`a ${plain.name} of several processes`, () => contractOfProcesses(plain, setUp, driver))
-        through('a semaphore', () => semaphoreContract(setUp))
-        through('a permit-expirable semaphore', () => permitContract(setUp))
-        through('a count-down latch', () => latchContract(setUp))
+        for (const [index, [name, tests]] of SYNCHRONIZERS.entries()) if (isOf(index)) through(name, () => tests(setUp))
+        through('each synchronizer', () => synchronizerRounds(setUp))
       })
     }
   })
@@ -71,4 +80,47 @@ function rounds(some: readonly Kind[], setUp: SetUp): void {
       assert.equal(await kindFixture.isFree(), true)
     })
   }
+}
+
+function synchronizerRounds(setUp: SetUp): void {
+  const fixture = setUp()
+
+  it('a semaphore serves its waiter when a permit is released', async () => {
+    const [semaphore, other] = await connectTwice(fixture, (client) => client.getSemaphore('a'))
+    await semaphore.trySetPermits(1)
+    await semaphore.acquire()
+    const waiting = other.acquire()
+    await listening(fixture)
+    await semaphore.release()
+    await settlesWithin(waiting, WOKEN_MS)
+    assert.equal(await semaphore.availablePermits(), 0)
+    await semaphore.delete()
+  })
+
+  it('a permit-expirable semaphore serves its waiter when a permit is released', async () => {
+    const [semaphore, other] = await connectTwice(fixture, (client) => client.getPermitExpirableSemaphore('a'))
+    await semaphore.trySetPermits(1)
+    const permit = await semaphore.acquire()
+    const waiting = other.acquire()
+    await listening(fixture)
+    await permit.unlock()
+    await settlesWithin(waiting, WOKEN_MS)
+    await (await waiting).unlock()
+    assert.equal(await semaphore.availablePermits(), 1)
+    await semaphore.delete()
+  })
+
+  it('a count-down latch lets its waiter through when it opens', async () => {
+    const [latch, other] = await connectTwice(fixture, (client) => client.getCountDownLatch('a'))
+    await latch.trySetCount(1)
+    const waiting = other.await()
+    await listening(fixture)
+    await latch.countDown()
+    await settlesWithin(waiting, WOKEN_MS)
+    assert.equal(await waiting, true)
+  })
+}
+
+async function connectTwice<T>(fixture: AnyFixture, get: (client: Client) => T): Promise<readonly [T, T]> {
+  return [get(await fixture.connect()), get(await fixture.connect())]
 }
