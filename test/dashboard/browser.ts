@@ -22,11 +22,13 @@ interface Options {
   readonly height?: number
   /** Shows what a person sees who prefers reduced motion: numbers change once a second. Default true. */
   readonly isCalm?: boolean
+  /** The file's browser hides a tab behind another; to be set where it is opened first. */
+  readonly hasTabs?: boolean
 }
 
 /** Opens an address in a context of its own. */
 export async function open(url: string, options: Options = {}): Promise<Shown> {
-  browser ??= await launchChromium()
+  browser ??= await launchChromium(options)
   const context = await browser.createBrowserContext()
   return await openIn(await context.newPage(), url, options)
 }

@@ -22,7 +22,7 @@ async function breakNightly(page: Page): Promise<void> {
 describe('the connections of the page', () => {
   it(`the page is live in the last of ${TABS} tabs, breaks a lock there, and the hidden ones have no stream`, async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
-    const first = await open(dashboard.url)
+    const first = await open(dashboard.url, { hasTabs: true })
     await showsText(first.page, '#locks .col-name', 'lock:nightly')
     let last = first.page
     for (let tab = 2; tab <= TABS; tab += 1) {
