@@ -32,6 +32,8 @@ const IN_MEMORY =
 /** Only the lives of the simulation: its other tests plant errors and test the simulation itself. */
 const NAMES = { 'test/harness/simulation/simulation.test.js': 'keep every promise' }
 const PROGRESS_MS = 10_000
+/** What a test file may take by itself. */
+const MOST_MS = 200_000
 
 const HELP = `npm run verify -- mutants [options]
 
@@ -140,7 +142,7 @@ async function reach() {
     const startedAt = performance.now()
     const coverage = join(scratch, file.replaceAll('/', '-'))
     const options = [`--import=${import.meta.resolve('../test/mutant-coverage.mjs')}`]
-    const run = await runTest(copy, file, 600_000, options, { MUTANT_COVERAGE: coverage })
+    const run = await runTest(copy, file, MOST_MS, options, { MUTANT_COVERAGE: coverage })
     if (!run.hasFinished || (run.failed.length > 0 && LANE.test(file))) fail(`${file} fails by itself\n${run.output}`)
     const hits = readdirSync(scratch).filter((name) => name.startsWith(`${basename(coverage)}-`))
     const reached = new Set(hits.flatMap((name) => Object.keys(JSON.parse(readFileSync(join(scratch, name), 'utf8')))))
@@ -155,7 +157,7 @@ async function judge(mutant, copy) {
   if (reaching.length > 0) await compile(copy, fileName, changed(mutant))
   try {
     for (const { file, ms, known } of reaching) {
-      const run = await runTest(copy, file, 3 * ms + 20_000, [], { KNOWN_FAILURES: JSON.stringify(known) })
+      const run = await runTest(copy, file, ms, [], { KNOWN_FAILURES: JSON.stringify(known) })
       if (!run.hasFinished) return run.isHung ? 'hung' : 'failed'
     }
   } finally {
@@ -176,17 +178,20 @@ function compiles(mutant, { place }) {
   return capture('tsc', ['-p', project]).ok
 }
 
-function runTest({ place }, file, limitMs, options = [], variables = {}) {
+/** Takes a test for hung that lasts, or computes, for much longer than it usually lasts. */
+function runTest({ place }, file, usualMs, options = [], variables = {}) {
   const reporter = `--test-reporter=${import.meta.resolve('../reporters/first-failure.mjs')}`
   const names = NAMES[file] ? [`--test-name-pattern=${NAMES[file]}`] : []
   return new Promise((resolve) => {
+    const command = `ulimit -t ${Math.ceil((3 * usualMs) / 1_000) + 3}; exec "$0" "$@"`
     const settings = {
       cwd: root,
       env: { ...env, ...variables, TEST_IN_MEMORY: '1' },
       stdio: ['ignore', 'pipe', 'pipe'],
     }
-    const child = spawn(process.execPath, [...options, reporter, ...names, join(place, file)], settings)
-    const timer = setTimeout(() => child.kill('SIGKILL'), limitMs)
+    const test = [process.execPath, ...options, reporter, ...names, join(place, file)]
+    const child = spawn('sh', ['-c', command, ...test], settings)
+    const timer = setTimeout(() => child.kill('SIGKILL'), 3 * usualMs + 20_000)
     let output = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data))
     child.on('close', (_code, signal) => {
