@@ -89,7 +89,7 @@ async function runOnce(chosen, more) {
       '--test-reporter-destination=stdout',
       `--test-reporter=${import.meta.resolve('./reporters/unfinished.mjs')}`,
       '--test-reporter-destination=stderr',
-      '--test-concurrency=5', // most wait for leases
+      '--test-concurrency=4', // most wait for leases
       `--test-timeout=${testLimitMs}`,
       ...options,
       ...chosen,

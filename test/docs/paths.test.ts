@@ -29,7 +29,7 @@ function pathOf(page: string): { commands: string; printed: string[] } {
 /** Without what differs from run to run: times, and the name of the host. */
 function withoutTimes(line: string): string {
   return line
-    .replace(/\d+m?s\b/g, '1s')
+    .replace(/[\d.]+m?s\b/g, '1s')
     .replace(/\S+(: echo)/, 'host$1')
     .replace(/ +/g, ' ')
 }
