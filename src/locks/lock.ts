@@ -7,8 +7,8 @@ import { type Attempt, askFirst, tryOnce, Unfinished, waitFor } from '../waiting
 import { checkHolder } from '../wire/holder.js'
 import { Acquisition, begin, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
-import { forceUnlock } from './breaking/free.js'
-import { type ForceUnlockOptions, type ForceUnlockResult, forceRelease } from './breaking/interrupt.js'
+import { forceUnlock } from './breaking/force-unlock.js'
+import type { ForceUnlockOptions, ForceUnlockResult } from './breaking/interrupt.js'
 import { assertCurrentOwner, type Subject } from './current-owner.js'
 import { Hold, type HoldTerms } from './hold.js'
 import { asLockError, inspect } from './inspection.js'
@@ -89,10 +89,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   async forceUnlock(): Promise<boolean>
   async forceUnlock(options: ForceUnlockOptions): Promise<ForceUnlockResult>
   async forceUnlock(...given: [] | [ForceUnlockOptions]): Promise<boolean | ForceUnlockResult> {
-    const [options] = given
-    // An option object that is missing by mistake must not free the lock.
-    if (given.length === 0) return await forceUnlock(this.context, this.kind, this)
-    return await forceRelease(this.context, this.kind, this, options as ForceUnlockOptions)
+    return await forceUnlock(this.context, this.kind, this, given)
   }
 
   /**
@@ -126,10 +123,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * other one is a change: held, free, or held by another owner (of a read lock only held and free). A slow reader gets the
    * latest state, without those that came and went meanwhile.
    *
-   * `free` comes with the message of the release, or when the lease ends. A grant has no message. It is looked for within
-   * 50 ms of a change, then ever less often, every 5 s in the end: so late may `held` be, and `free` of a fair or spin lock,
-   * whose releases are not announced to all, or of a key that was deleted. The looks of a client at many locks leave together.
-   * When the loop ends, nothing is left of it.
+   * `free` is reported on the release message, or when the lease ends. Grants are not announced: the lock is sampled within
+   * 50 ms of a change, then at growing intervals of up to 5 s. So `held` may be that late, and `free` of a fair or spin lock,
+   * whose releases are not announced to all, or of a key that was deleted. Samples of many locks share commands. Leaving the
+   * loop ends the subscription.
    * @param options  `signal` ends it
    * @returns for one loop. Its `next()` throws
    *   - the reason of `signal`

@@ -33,8 +33,8 @@ export class ForcedMarks {
     this.#isReading = true
     for (const lease of this.#due) {
       this.#due.delete(lease) // one that is added from here on comes later in this loop
-      const isObeyed = await applyMark(this.#context, lease).catch(() => false)
-      if (!isObeyed) await sleep(PAUSE_MS, { clock: this.#context.clock, keepAlive: false })
+      const wasApplied = await applyMark(this.#context, lease).catch(() => false)
+      if (!wasApplied) await sleep(PAUSE_MS, { clock: this.#context.clock, keepAlive: false })
     }
     this.#isReading = false
   }

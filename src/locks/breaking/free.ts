@@ -12,7 +12,7 @@ import { runOnce } from '../run-once.js'
  * command arrives.
  * @returns whether it was held
  */
-export async function forceUnlock(context: LeaseContext, kind: LockKind, lock: Named): Promise<boolean> {
+export async function freeAll(context: LeaseContext, kind: LockKind, lock: Named): Promise<boolean> {
   const isOnLock = (lease: Lease): boolean => lease.key === lock.key && kind.nestingIn(lease.kind) !== 'apart'
   const leases = context.leases.onKey(lock.key).filter(isOnLock)
   for (const lease of leases) lease.isBeingForced = true

@@ -1,20 +1,19 @@
-// forceUnlock({ holder }): marks a holder, notifies it, waits until it has released the lock; then the quarantine.
-import { publish } from '../../delivery/publish.js'
+// forceUnlock({ holder }): marks a holder, notifies it, and waits until it has released the lock.
 import { toInteger } from '../../delivery/replies.js'
 import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../../errors.js'
 import { sleep } from '../../util/sleep.js'
 import { userAtHost } from '../../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../../util/validate.js'
-import { clientIdOf, formatHolder } from '../../wire/holder.js'
-import { INBOX_PREFIX } from '../../wire/keys.js'
+import { formatHolder } from '../../wire/holder.js'
 import type { Named } from '../../wire/names.js'
 import { inspect, inspectHolder, runScript } from '../inspection.js'
 import { type Holder, type LockKind, transferScript } from '../kinds/lock-kind.js'
 import type { LeaseContext } from '../lease.js'
-import { applyMark } from './apply-mark.js'
 import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
 import { freeHolder } from './free.js'
-import { deleteMark, type ForcedMark, MAX_GRACE_MS, markNotice, parseMarked, REACTION_MS, setMark } from './mark.js'
+import { deleteMark, type ForcedMark, MAX_GRACE_MS, parseMarked, REACTION_MS, setMark } from './mark.js'
+import { Notices } from './notices.js'
+import { beginQuarantine, endQuarantine } from './quarantine.js'
 
 export interface ForceUnlockOptions {
   /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock already, nothing happens. */
@@ -55,12 +54,8 @@ export interface ForceUnlockResult {
 
 const DEFAULT_GRACE_MS = 2_000
 const MAX_QUARANTINE_MS = 60_000
-/** How long the last command of the holder may take to arrive, ms; or of this client after a quarantine. */
+/** How long the last command of the holder may take to arrive, ms. */
 const MARGIN_MS = 500
-/** Time between two notices, ms. */
-const NOTICE_MS = 250
-/** How long nobody has to listen on the inbox of a holder until it counts as unreachable, ms: it may be reconnecting. */
-const UNREACHABLE_MS = 1_000
 /** Time between two inspections of the lock, ms. */
 const MIN_PAUSE_MS = 2
 const MAX_PAUSE_MS = 100
@@ -76,14 +71,14 @@ export function reactionTimeout(graceMs: number): number {
 }
 
 /** Makes one holder give up a lock: marks it, notifies it, and waits until it has released the lock. */
-export async function forceRelease(
+export async function interruptHolder(
   context: LeaseContext,
   kind: LockKind,
   lock: Named,
   options: ForceUnlockOptions,
 ): Promise<ForceUnlockResult> {
-  const order = checked(context, kind, lock, options)
-  const { mark, quarantineMs, quarantineHolder } = order
+  const request = checked(context, kind, lock, options)
+  const { mark, quarantineMs, quarantineHolder } = request
   const record = async (outcome: AuditEntry['outcome']): Promise<void> => {
     const { holder, by, reason } = mark
     const quarantine = outcome === 'freed' && quarantineHolder !== undefined ? { quarantineMs } : {}
@@ -95,7 +90,7 @@ export async function forceRelease(
   try {
     const marked = await runScript(context, lock, 'forceUnlock', setMark(kind, lock.key, mark), parseMarked)
     isMarked = marked.isHeld
-    if (isMarked) outcome = await endHolder(context, kind, lock, order, marked.earlier)
+    if (isMarked) outcome = await endHolder(context, kind, lock, request, marked.earlier)
   } catch (error) {
     // The mark may have interrupted the holder, or the lock may be free.
     if (isMarked || error instanceof OutcomeUnknownError) void record('unknown')
@@ -103,8 +98,7 @@ export async function forceRelease(
   }
   await record(outcome)
   if (outcome === 'freed' && quarantineHolder !== undefined) {
-    await sleep(quarantineMs, { clock: context.clock })
-    await freeHolder(context, kind, lock, quarantineHolder).catch(() => {}) // its lease ends then
+    await endQuarantine(context, kind, lock, quarantineHolder, quarantineMs)
   }
   const found = outcome !== 'released' && outcome !== 'freed' ? await holderOf(context, kind, lock) : undefined
   return found ? { outcome, holder: found } : { outcome }
@@ -132,61 +126,13 @@ async function endHolder(
   const isEnded =
     quarantineHolder === undefined
       ? await freeHolder(context, kind, lock, mark.holder)
-      : await takeOver(context, kind, lock, mark.holder, quarantineHolder, quarantineMs + MARGIN_MS)
+      : await beginQuarantine(context, kind, lock, mark.holder, quarantineHolder, quarantineMs)
   return isEnded ? 'freed' : 'released'
 }
 
 /**
- * Makes the client of a holder read the mark, and repeats that as long as the mark counts: its subscriber connection may be lost
- * at first.
- */
-class Notices {
-  readonly #context: LeaseContext
-  readonly #lock: Named
-  readonly #holder: string
-  readonly #startedAt: number
-  #nextAt: number
-  /** Nobody has received one, as far as that is known. */
-  #isUnheard = true
-  /** Nobody has listened for so long that the holder is not merely reconnecting. */
-  isUnreachable = false
-
-  constructor(context: LeaseContext, lock: Named, holder: string) {
-    this.#context = context
-    this.#lock = lock
-    this.#holder = holder
-    this.#startedAt = context.clock.now()
-    this.#nextAt = this.#startedAt
-  }
-
-  /** Sends one, if it is time. A refused one is not repeated sooner: the holder then does not react. */
-  async send(): Promise<void> {
-    const now = this.#context.clock.now()
-    if (now < this.#nextAt || now >= this.#startedAt + REACTION_MS) return
-    this.#nextAt = now + NOTICE_MS
-    if ((await this.#notify().catch(() => undefined)) !== 0) this.#isUnheard = false
-    if (!this.#isUnheard) return
-    // From the first to the last that was sent: Redis may be slow to say of one that nobody listened.
-    const lastAt = this.#startedAt + UNREACHABLE_MS
-    if (now >= lastAt) this.isUnreachable = true
-    else this.#nextAt = Math.min(this.#nextAt, lastAt)
-  }
-
-  /** @returns how many received it. This client reads the mark itself. */
-  async #notify(): Promise<number | undefined> {
-    const [{ key }, holder] = [this.#lock, this.#holder]
-    const clientId = clientIdOf(holder)
-    if (clientId !== this.#context.clientId) {
-      return await publish(this.#context.scripts, INBOX_PREFIX + clientId, markNotice({ key, holder }))
-    }
-    await applyMark(this.#context, { key, holder })
-    return 1
-  }
-}
-
-/**
  * Waits until a holder no longer holds the lock, until `endsAt` at the latest.
- * @param isPatient  it is waited for until then even if it is unreachable
+ * @param waitsForUnreachable  until then, as for one that listens
  */
 async function endOf(
   context: LeaseContext,
@@ -195,13 +141,13 @@ async function endOf(
   holder: string,
   endsAt: number,
   notices: Notices,
-  isPatient: boolean,
+  waitsForUnreachable: boolean,
 ): Promise<'released' | 'silent' | 'unreachable'> {
   const { clock } = context
   for (let pauseMs = MIN_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     await notices.send()
     if (!(await mayHold(context, kind, lock, holder))) return 'released'
-    if (!isPatient && notices.isUnreachable) return 'unreachable'
+    if (!waitsForUnreachable && notices.isUnreachable) return 'unreachable'
     if (clock.now() >= endsAt) return 'silent'
     await sleep(pauseMs, { clock })
   }
@@ -219,24 +165,6 @@ async function mayHold(context: LeaseContext, kind: LockKind, lock: Named, holde
 
 async function unmark(context: LeaseContext, lock: Named, mark: ForcedMark): Promise<void> {
   await runScript(context, lock, 'forceUnlock', deleteMark(lock.key, mark), toInteger)
-}
-
-/**
- * Takes the lock from its holder for a holder of this client, which nothing renews: should this process die, its lease ends
- * the lock.
- * @returns false: it no longer held the lock
- */
-async function takeOver(
-  context: LeaseContext,
-  kind: LockKind,
-  lock: Named,
-  from: string,
-  holder: string,
-  leaseTimeMs: number,
-): Promise<boolean> {
-  const adopt = transferScript(kind, 'quarantineMs', lock.name)
-  const call = adopt({ key: lock.key, holder, leaseTimeMs, waitTimeMs: 0 }, from)
-  return await runScript(context, lock, 'forceUnlock', call, (reply) => 'isGranted' in kind.parseReply(reply, lock))
 }
 
 async function holderOf(context: LeaseContext, kind: LockKind, lock: Named): Promise<Holder | undefined> {
