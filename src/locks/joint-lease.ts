@@ -12,10 +12,11 @@ interface JointlyTaken {
   readonly name: string
   readonly title: string
   readonly locks: readonly Lock[]
+  readonly needed: number
 }
 
 /**
- * The lease of a hold on several locks: a hold on each of them, of which a certain number must be live. Each is renewed by the
+ * The lease of a hold on several locks: a hold on each of them, of which the `needed` number must be live. Each is renewed by the
  * watchdog of its own client.
  */
 export class JointLease implements HeldLease {
@@ -35,17 +36,16 @@ export class JointLease implements HeldLease {
 
   /**
    * @param members  at least one
-   * @param needed  how many of the locks make it a hold
    * @param terms  `maxHoldMs` and `warnAfterMs` start now; the members have none
    */
-  constructor(lock: JointlyTaken, members: readonly Hold[], needed: number, terms: HoldTerms) {
+  constructor(lock: JointlyTaken, members: readonly Hold[], terms: HoldTerms) {
     this.context = lock.context
     this.lock = lock
     this.name = lock.name
     this.kind = { noun: 'Lock', title: lock.title }
     this.members = []
-    this.#needed = needed
-    this.#dispensable = lock.locks.length - needed
+    this.#needed = lock.needed
+    this.#dispensable = lock.locks.length - lock.needed
     this.hold = new Hold(this, terms.label)
     this.hold.grantedAt = lock.context.clock.now()
     this.#maxHoldAt = this.hold.grantedAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)

@@ -29,6 +29,11 @@ export abstract class JointLock extends BaseLock {
     this.locks = checked
   }
 
+  /** @internal How many of its locks a hold needs: it is lost when fewer are live. */
+  get needed(): number {
+    return this.locks.length
+  }
+
   /** @internal */
   get subject(): Subject {
     return { name: this.name, described: this.name, locks: this.locks }

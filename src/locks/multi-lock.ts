@@ -124,7 +124,7 @@ class MultiAcquisition {
 
   #join(): Hold {
     const members = this.#locks.map((lock) => this.#taken.get(lock) as Hold)
-    return new JointLease(this.#multi, members, members.length, this.#terms).hold
+    return new JointLease(this.#multi, members, this.#terms).hold
   }
 
   /** The locks that are still to be taken, or were lost meanwhile. */

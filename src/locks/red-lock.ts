@@ -23,12 +23,11 @@ const STRAGGLER_MS = 200
  *
  * All servers are asked at once. It is granted if a majority grants it and the result is still valid: lease − time since
  * the first command − clock drift. Otherwise whatever was granted is released on all servers. A wait repeats that. The hold
- * ends when its live members are no longer a majority: `JointLease.expireIfDue`.
+ * ends when its live members are no longer a majority.
  * @see Redisson `RedissonRedLock`: same locks
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
  */
 export class RedLock extends JointLock {
-  readonly #needed: number
   /** The wait queue of its callers. */
   readonly #queue: string
 
@@ -36,7 +35,11 @@ export class RedLock extends JointLock {
   constructor(locks: readonly Lock[]) {
     super('getRedLock', 'red lock', locks)
     this.#queue = `red lock of ${locks.map(({ key }) => JSON.stringify(key)).join(', ')}`
-    this.#needed = Math.floor(locks.length / 2) + 1
+  }
+
+  /** @internal A majority: a hold of fewer live locks is lost. */
+  override get needed(): number {
+    return Math.floor(this.locks.length / 2) + 1
   }
 
   /** @internal */
@@ -79,7 +82,7 @@ export class RedLock extends JointLock {
       try {
         isNested = lock.isInside() || isNested
       } catch (error) {
-        if (++deadlocks > this.locks.length - this.#needed) throw error
+        if (++deadlocks > this.locks.length - this.needed) throw error
       }
     }
     return isNested || deadlocks > 0
@@ -87,20 +90,20 @@ export class RedLock extends JointLock {
 
   #mayPass({ errors }: QuorumError): boolean {
     const lasting = errors.filter(({ error }) => !isTransient(error) && !(error instanceof OutcomeUnknownError))
-    return lasting.length <= this.locks.length - this.#needed
+    return lasting.length <= this.locks.length - this.needed
   }
 
   /** One round, decided as soon as a majority has granted it or no longer can. */
   #runRound(terms: Request['terms'], leftMs: number): Promise<Outcome<Hold>> {
-    return new Promise((resolve, reject) => new Vote(this, this.locks, this.#needed, terms, leftMs, resolve, reject))
+    return new Promise((resolve, reject) => new Vote(this, this.locks, terms, leftMs, resolve, reject))
   }
 }
 
 /** One round of a red lock: all servers are asked, and a majority decides. */
 class Vote {
   readonly #red: RedLock
-  readonly #locks: readonly Lock[]
   readonly #needed: number
+  readonly #locks: readonly Lock[]
   readonly #terms: Request['terms']
   readonly #leftMs: number
   readonly #resolve: (outcome: Outcome<Hold>) => void
@@ -117,7 +120,6 @@ class Vote {
   constructor(
     red: RedLock,
     locks: readonly Lock[],
-    needed: number,
     terms: Request['terms'],
     leftMs: number,
     resolve: (outcome: Outcome<Hold>) => void,
@@ -125,7 +127,7 @@ class Vote {
   ) {
     this.#red = red
     this.#locks = locks
-    this.#needed = needed
+    this.#needed = red.needed
     this.#terms = terms
     this.#leftMs = leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY
     this.#resolve = resolve
@@ -209,7 +211,7 @@ class Vote {
     this.#isDecided = true
     this.#cancelLimit()
     if (live >= this.#needed) {
-      this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#terms)
+      this.#joint = new JointLease(this.#red, this.#granted, this.#terms)
       const { hold } = this.#joint
       return void this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
     }
