@@ -5,6 +5,7 @@ import { ConfigError } from '../errors.js'
 import type { NameMapper } from '../wire/names.js'
 import { type Address, parseAddress, parseHostPort } from './address.js'
 import { isJava, text } from './checks.js'
+import { clientOptionsOf } from './client-options.js'
 import { constantDelay, type Delay, delayOf, equalJitter } from './delay.js'
 import {
   type CheckedConfig,
@@ -14,6 +15,7 @@ import {
   KEYS,
   type RedissonConfig,
   type Section,
+  sharedValuesOf,
 } from './schema.js'
 import { type TlsFiles, tlsOptions } from './tls.js'
 
@@ -139,7 +141,7 @@ export function describe(config: RedissonConfig): Deployment {
       isDiscovering: server.sentinelsDiscovery ?? true,
     },
     checksSlotsCoverage: server.checkSlotsCoverage ?? true,
-    options: clientOptionsOf(checked, mode),
+    options: clientOptionsOf(checked, mode === 'single'),
     ignored: checked.ignored,
   }
 }
@@ -149,11 +151,6 @@ const MAX_ATTEMPTS = 1_000
 
 function attemptsOf(attempts = 4): number {
   return attempts < 0 ? MAX_ATTEMPTS : Math.min(attempts, MAX_ATTEMPTS)
-}
-
-/** Reads keys that are allowed at the top level and in the server section. */
-function sharedValuesOf({ top, server }: CheckedConfig) {
-  return <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
 }
 
 function tlsOf(checked: CheckedConfig, addresses: readonly Address[]): ConnectionOptions | undefined {
@@ -182,19 +179,6 @@ function tlsOf(checked: CheckedConfig, addresses: readonly Address[]): Connectio
 /** Certificates in the form that Node takes are in place of stores in that of Java. */
 function hasOwnKey({ cert, key, pfx }: TlsFiles = {}): boolean {
   return cert !== undefined || key !== undefined || pfx !== undefined
-}
-
-function clientOptionsOf(checked: CheckedConfig, mode: Mode): ClientOptions {
-  const { top, server } = checked
-  return withoutAbsent({
-    lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
-    lockWatchdogBatchSize: top.lockWatchdogBatchSize,
-    fairLockWaitTimeoutMs: top.fairLockWaitTimeout,
-    checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (mode === 'single' ? undefined : true),
-    slavesSyncTimeoutMs: top.slavesSyncTimeout,
-    commandTimeoutMs: server.timeout,
-    nameMapper: sharedValuesOf(checked)('nameMapper') ?? undefined,
-  })
 }
 
 function addressesOf({ section, server }: CheckedConfig): Address[] {
@@ -252,9 +236,4 @@ function natMapOf(mapper: CheckedConfig['server']['natMapper'], path: string): D
     entries.map(([from, to]) => [from, parseHostPort(text(to, `${path}.${key}.${from}`), `${path}.${key}.${from}`)]),
   )
   return (hostPort) => servers.get(hostPort) ?? null
-}
-
-/** So that a key missing in the file does not override an option of `connect`. */
-function withoutAbsent<T extends object>(options: T): T {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T
 }
