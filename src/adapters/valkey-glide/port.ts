@@ -21,6 +21,7 @@ import {
   send,
   sendTo,
 } from './client.js'
+import { SharedClient } from './shared-client.js'
 
 export type { GlideLike }
 
@@ -79,8 +80,8 @@ class GlidePort implements RedisPort {
   readonly #replicas = new Map<string, Server>()
   readonly #routes = new Routes()
   #firstCheck: Promise<unknown> | undefined
-  /** The database that was selected first, if the user can select another one. */
-  #database: number | undefined
+  /** undefined: nobody else sends commands on the client. */
+  readonly #shared: SharedClient | undefined
   #checks: PeriodicTask | undefined
   #events: PortEvents | undefined
 
@@ -95,12 +96,13 @@ class GlidePort implements RedisPort {
     this.#client = client
     this.#connections = new Connections(client)
     if (subscriber) this.#channels = new Channels(subscriber, this.isCluster)
+    else if (!this.isCluster) this.#shared = new SharedClient(client, this.#connections)
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {
     // `acknowledge` must know which connection carried the command.
     await this.#firstCheck
-    if (!this.isCluster && !this.#channels) return await this.#sendShared(command, key)
+    if (this.#shared) return await this.#shared.send(command, key)
     if (!this.isCluster || this.#events?.confirmsGrants === false) return await send(this.#client, command, key)
     const reply = send(this.#client, command, key)
     const noted = this.#noteRoute(key).catch(() => this.#routes.note(slotOf(key), undefined))
@@ -162,30 +164,13 @@ class GlidePort implements RedisPort {
 
   async #check(): Promise<void> {
     await this.#connections.check().catch(() => {})
-    if (!this.#channels) this.#database = await this.#connections.database().catch(() => undefined)
+    await this.#shared?.noteDatabase()
   }
 
   async close(): Promise<void> {
     this.#checks?.stop()
     await this.#channels?.close()
     this.#end()
-  }
-
-  /** On a client on which the user may select another database: what Redis did there does not count. */
-  async #sendShared(command: readonly string[], key: string): Promise<unknown> {
-    const reply = send(this.#client, command, key)
-    // Sent right behind it, before the user can select another one.
-    const database = this.#connections.database().catch(() => undefined)
-    const value = await reply
-    const selected = await database
-    this.#database ??= selected
-    if (selected !== this.#database && selected !== undefined) {
-      throw new Error(
-        `database ${selected} is selected on the client that was passed to Holdfast, which uses database ${this.#database}: ` +
-          'select that one again, or pass valkeyGlide(client, { subscriber }), for connections of its own',
-      )
-    }
-    return value
   }
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {
