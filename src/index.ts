@@ -61,6 +61,6 @@ export type {
   PermitOptions,
   WithPermitOptions,
 } from './synchronizers/permit-expirable-semaphore.js'
-export type { Permit } from './synchronizers/permit-kind.js'
+export type { Permit } from './synchronizers/permit-lease.js'
 export type { Semaphore, SemaphoreOptions, WithPermits } from './synchronizers/semaphore.js'
 export type { NameMapper } from './wire/names.js'

@@ -1,4 +1,4 @@
-// Permits with leases. What one call took is a lease of permit-kind.ts.
+// Permits with leases. What one call took is a lease of permit-lease.ts.
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError } from '../errors.js'
 import { runScript } from '../locks/inspection.js'
@@ -25,7 +25,7 @@ import { checkCount, checkDuration, MIN_LEASE_MS, ownOptions } from '../util/val
 import { publishRefused } from '../warnings.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
-import { type Permit, PermitKind, PermitTaker } from './permit-kind.js'
+import { type Permit, PermitKind, PermitTaker } from './permit-lease.js'
 
 export interface PermitOptions extends HoldOptions {
   /** How many permits at once, all or none; default 1. */

@@ -22,7 +22,7 @@ import { publishRefused } from '../warnings.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 import { whyNoPermits } from './no-permits.js'
-import { type PermitSection, PermitsAcquisition } from './permits-acquisition.js'
+import { type PermitSection, SemaphoreAcquisition } from './semaphore-acquisition.js'
 
 export interface SemaphoreOptions {
   /** How many permits; default 1. */
@@ -257,7 +257,7 @@ export class Semaphore {
         endWait ??= waitBegan(context, key, label, wait.deadlineAt)
         longWait.refused()
       },
-      attempt: new PermitsAcquisition(context, this, permits, section),
+      attempt: new SemaphoreAcquisition(context, this, permits, section),
       isTransient,
       // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
       // permits with leases: their attempts free the permits that have expired.

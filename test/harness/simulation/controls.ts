@@ -3,7 +3,7 @@ import { Replication } from '../../../src/delivery/replica-acks.js'
 import { Hold } from '../../../src/locks/hold.js'
 import { PlainKind } from '../../../src/locks/kinds/plain.js'
 import { Lease } from '../../../src/locks/lease.js'
-import { PermitsAcquisition } from '../../../src/synchronizers/permits-acquisition.js'
+import { SemaphoreAcquisition } from '../../../src/synchronizers/semaphore-acquisition.js'
 import { Keyspace } from '../../../src/testing/keyspace.js'
 import { MemoryPort } from '../../../src/testing/memory-port.js'
 import { knownScript, MemoryRedis, sha1Of } from '../../../src/testing/memory-redis.js'
@@ -217,7 +217,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   'what a lost reply took is not given back': {
     workload: 'semaphore',
     finding: /permits are conserved/,
-    plant: () => patched(PermitsAcquisition.prototype, 'undo', () => () => {}),
+    plant: () => patched(SemaphoreAcquisition.prototype, 'undo', () => () => {}),
   },
   'a latch counts twice': {
     workload: 'latch',

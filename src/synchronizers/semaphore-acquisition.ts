@@ -21,7 +21,7 @@ const REFUSED = 0
  * One caller takes permits that have no holder: its attempts, and what is undone if it ends without them. What is granted is
  * the operation, whose reply Redis keeps until it is closed.
  */
-export class PermitsAcquisition implements Attempt<Operation> {
+export class SemaphoreAcquisition implements Attempt<Operation> {
   readonly #context: Context
   readonly #semaphore: Named
   readonly #permits: number
