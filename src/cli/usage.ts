@@ -183,7 +183,7 @@ ${FLEET_EXITS}`,
 Shows contended locks first, then the oldest, updated live. It looks for all locks every 30 s; in between, it reads
 only those with waiters and those shown. An age such as >40.2s is how long this command has seen the hold. Read-only.
 
-  --interval DURATION how often to look (default 1s)
+  --interval DURATION how often to refresh (default 1s)
   --once              print once
 ${FLEET_OPTIONS}
 
@@ -195,11 +195,11 @@ ${FLEET_EXITS}`,
   watch: `Usage: holdfast watch <lock> [options]
 
 Prints a line when a lock is taken, when a hold ends, and when a waiter comes or goes. It listens to the messages of the
-lock's releases and looks after each of them at once, at most 20 times a second. What has no message is found once per
+lock's releases and checks the lock right after each of them, at most 20 times a second. What has no message is found once per
 interval, or soon after a release: grants, waiters, the ends of leases, and releases of fair, spin and string locks.
 Read-only.
 
-  --interval DURATION how often to look without a message (default 1s; 250ms if this user may not subscribe)
+  --interval DURATION how often to poll without a message (default 1s; 250ms if this user may not subscribe)
 ${FLEET_OPTIONS}
 
 Exit code:
@@ -234,8 +234,8 @@ Exit code:
 Finds call chains that wait for each other, in any processes. A reported deadlock is certain: all of its holds and waits
 were seen twice. Possible deadlocks are listed separately. Java's waits are known only for fair locks. Read-only.
 
-  --watch             keep looking, and print what is new
-  --interval DURATION with --watch: how often to look (default 1s)
+  --watch             keep searching, and print what is new
+  --interval DURATION with --watch: how often to search (default 1s)
 ${FLEET_OPTIONS}
 
 Exit code:

@@ -22,8 +22,8 @@ export interface WatchOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Time between two looks at the locks that a client watches, ms: at least, however many messages arrive. */
-const LOOK_MS = 50
+/** Minimum time between two samples of the locks that a client watches, ms, however many messages arrive. */
+const SAMPLE_MS = 50
 /** The same without messages, ms, in the end: how late a grant may be seen, and a release that has no message. */
 const POLL_MS = 5_000
 
@@ -57,11 +57,11 @@ class Watcher {
   readonly #end = new AbortController()
   /** Where every release is published. Those of a fair lock go to its next waiter alone. */
   readonly #channel: string | undefined
-  readonly #looks: Looks
+  readonly #sampling: Sampling
   #hasLeft = false
   #seen: LockState | undefined
-  /** Until the next look, if there is no message: what follows a change often follows soon. */
-  #pauseMs = LOOK_MS
+  /** Until the next sample, if there is no message: what follows a change often follows soon. */
+  #pauseMs = SAMPLE_MS
 
   constructor(context: Context, kind: LockKind, lock: Named, signal: AbortSignal | undefined) {
     this.#context = context
@@ -69,7 +69,7 @@ class Watcher {
     this.#lock = lock
     this.#signal = signal
     this.#channel = kind.isQueuedInRedis ? undefined : kind.channel(lock.key, '')
-    this.#looks = looksOf(context)
+    this.#sampling = samplingOf(context)
   }
 
   /** Asks Redis only while a `next()` waits, and then for the state of that moment: nothing is kept for a slow reader. */
@@ -102,26 +102,26 @@ class Watcher {
     if (signal?.aborted) end.abort(signal.reason)
     const stopListening = signal && onAbort(signal, () => end.abort(signal.reason))
     const unsubscribe = end.signal.aborted ? () => {} : this.#subscribe()
-    const leaveLooks = this.#looks.enter()
+    const leaveSampling = this.#sampling.enter()
     const stop = (): void => {
       stopListening?.()
       stopOnEnd()
       unsubscribe()
-      leaveLooks()
+      leaveSampling()
     }
     // Also if the reader is busy, and does not come back.
     const stopOnEnd = onAbort(end.signal, () => stop())
     return stop
   }
 
-  /** From the first look to the end, so that the messages between two waits cost no subscription each. */
+  /** From the first sample to the end, so that the messages between two waits cost no subscription each. */
   #subscribe(): () => void {
     const channel = this.#channel
     if (channel === undefined) return () => {}
     const { wakeups } = this.#context
     const subscriptions = [
       wakeups.listen(watchChannel(channel), () => {}),
-      wakeups.listen(channel, () => (this.#pauseMs = LOOK_MS)),
+      wakeups.listen(channel, () => (this.#pauseMs = SAMPLE_MS)),
     ]
     return () => {
       for (const subscription of subscriptions) subscription.leave()
@@ -130,7 +130,7 @@ class Watcher {
 
   async #nextState(): Promise<LockState> {
     const { name: lockName } = this.#lock
-    const attempt = { untilReady: () => this.#looks.next(), run: () => this.#look(), undo: () => {} }
+    const attempt = { untilReady: () => this.#sampling.next(), run: () => this.#sample(), undo: () => {} }
     const wait = {
       lockName,
       attempt,
@@ -149,12 +149,12 @@ class Watcher {
     return (await waitFor(wait, this.#context)) as LockState // without a deadline it ends with one
   }
 
-  async #look(): Promise<Outcome<LockState>> {
+  async #sample(): Promise<Outcome<LockState>> {
     const { holders, remainingLeaseMs } = await inspect(this.#context, this.#kind, this.#lock, { operation: 'watch' })
     const found: LockState = { state: holders.length > 0 ? 'held' : 'free', holders }
     if (this.#isNew(found)) {
       this.#seen = found
-      this.#pauseMs = LOOK_MS
+      this.#pauseMs = SAMPLE_MS
       return { is: 'granted', value: found, leaseMs: 0 }
     }
     const endsByItself = found.state === 'held' && remainingLeaseMs < Number.POSITIVE_INFINITY
@@ -173,10 +173,10 @@ function idsOf(holders: readonly Holder[]): string {
 }
 
 /**
- * When a client looks at the locks that it watches: at once, but not again for `LOOK_MS`. What becomes due meanwhile leaves
- * together, many looks in a command, so that the commands do not grow with the locks and their messages.
+ * When a client samples the locks that it watches: at once, but not again for `SAMPLE_MS`. Samples that become due meanwhile are
+ * sent together, many in a command, so that the commands do not grow with the locks and their messages.
  */
-class Looks {
+class Sampling {
   readonly #clock: Clock
   #watchers = 0
   #due: Promise<void> | undefined
@@ -200,12 +200,12 @@ class Looks {
     }
   }
 
-  /** Resolves when the next looks leave. */
+  /** Resolves when the next samples are sent. */
   next(): Promise<void> {
     this.#due ??= new Promise((resolve) => {
       const leave = (): void => {
         this.#due = undefined
-        this.#notBefore = this.#clock.now() + LOOK_MS
+        this.#notBefore = this.#clock.now() + SAMPLE_MS
         resolve()
       }
       const restMs = this.#notBefore - this.#clock.now()
@@ -215,10 +215,10 @@ class Looks {
   }
 }
 
-const looks = new WeakMap<Context, Looks>()
+const samplings = new WeakMap<Context, Sampling>()
 
-function looksOf(context: Context): Looks {
-  const known = looks.get(context) ?? new Looks(context.clock)
-  looks.set(context, known)
+function samplingOf(context: Context): Sampling {
+  const known = samplings.get(context) ?? new Sampling(context.clock)
+  samplings.set(context, known)
   return known
 }

@@ -10,7 +10,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import { resultOf } from '../../src/cli/demo/flash-sale-result.js'
-import { lookAt } from '../../src/cli/demo/onlooker.js'
+import { sampleLock } from '../../src/cli/demo/sample-lock.js'
 import { timeline } from '../../src/cli/demo/timeline.js'
 import { Terminal } from '../../src/cli/terminal.js'
 import { expectNothingLeft } from '../support/leak-check.js'
@@ -102,7 +102,7 @@ test('the demo shows its lock at one moment of the sale, as operators see it', a
 test('a look at the lock that fails shows nothing, and is no failure of the demo', async () => {
   const redis = new Redis({ lazyConnect: true })
   redis.disconnect()
-  assert.equal(await lookAt(redis, 'a', () => false), undefined)
+  assert.equal(await sampleLock(redis, 'a', () => false), undefined)
 })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {

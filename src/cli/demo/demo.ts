@@ -6,11 +6,11 @@ import { DEMO_USAGE } from '../usage.js'
 import { Crew } from './flash-sale.js'
 import { resultOf, type SaleResult } from './flash-sale-result.js'
 import { Stock } from './flash-sale-stock.js'
-import { lookAt } from './onlooker.js'
 import { type DemoOptions, readDemoOptions } from './options.js'
 import { SaleProgress } from './progress.js'
 import { openDemoRedis } from './redis.js'
 import { BUYERS, explanation, introduction, moment, summary, table, verdict } from './report.js'
+import { sampleLock } from './sample-lock.js'
 import { timeline } from './timeline.js'
 
 /**
@@ -71,9 +71,9 @@ async function bothSales(options: DemoOptions, terminal: Terminal, signal: Abort
     const selling = sale('2  The same with Holdfast', true).finally(() => {
       isOver = true
     })
-    const looking = lookAt(shared.redis, stock.lockName, () => isOver)
-    await Promise.allSettled([selling, looking])
-    return { unlocked, locked: await selling, seen: await looking }
+    const sampling = sampleLock(shared.redis, stock.lockName, () => isOver)
+    await Promise.allSettled([selling, sampling])
+    return { unlocked, locked: await selling, seen: await sampling }
   } finally {
     // If Redis is unreachable, the keys expire.
     await stock.clear().catch(() => {})

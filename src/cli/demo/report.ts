@@ -60,7 +60,7 @@ export function table(terminal: Terminal, unlocked: SaleResult, locked: SaleResu
   ]
 }
 
-/** The lock at one moment of the sale with Holdfast. @param lock  undefined: nobody looked in time */
+/** The lock at one moment of the sale with Holdfast. @param lock  undefined: it was not sampled in time */
 export function moment(terminal: Terminal, lock: LockInfo | undefined): string[] {
   if (!lock) return []
   return [

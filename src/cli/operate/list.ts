@@ -76,7 +76,7 @@ export function sorted(locks: readonly LockInfo[], sort: Sort): LockInfo[] {
   return [...locks].sort(order[sort])
 }
 
-/** What nobody renews is held for ever; of what has an unknown age nobody says that it is recent. */
+/** What nobody renews is held forever; of what has an unknown age nobody says that it is recent. */
 function suspicion(lock: LockInfo): number {
   if (lock.holders.length === 0) return -1
   return isEndless(lock) ? Number.POSITIVE_INFINITY : (ageOf(lock) ?? Number.MAX_VALUE)

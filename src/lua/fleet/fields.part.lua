@@ -1,22 +1,22 @@
 -- include read-lock/read-holds
 -- include fleet/entries
 
--- How many holds of readers one call looks at, at most: Redis serves nobody else meanwhile.
+-- Maximum number of readers' holds to scan in one call: Redis serves nobody else meanwhile.
 local MAX_READ = 400
 
--- Whether a field is a reader of which no hold is left, and how many holds it looked at.
+-- Whether a field is a reader of which no hold is left, and how many holds were scanned.
 local function hasStoppedReading(mode, prefix, field, count)
   if not hasMode(mode) or string.sub(field, -6) == ':write' then
     return false, 0
   end
-  local lasts, looks = longestRead(prefix, field, count, 1, LEASED_HOLDS)
-  return lasts < 0 and looks > 0 and looks == holdCount(count), looks
+  local lasts, scanned = longestRead(prefix, field, count, 1, LEASED_HOLDS)
+  return lasts < 0 and scanned > 0 and scanned == holdCount(count), scanned
 end
 
--- The fields of a lock and their values, as many as one call looks at, the mode first, and without readers of whom no hold
+-- The fields of a lock and their values, as many as one call scans, the mode first, and without readers of whom no hold
 -- is left. Also returns whether that is all.
 local function fieldsOf(lock, mode, prefix)
-  local fields, most, looks, cursor = {}, 6 * MAX_ENTRIES, 0, ''
+  local fields, most, scanned, cursor = {}, 6 * MAX_ENTRIES, 0, ''
   if mode then
     fields = { 'mode', cut(mode) }
     most = 2 * MAX_ENTRIES + 4
@@ -25,11 +25,11 @@ local function fieldsOf(lock, mode, prefix)
     local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 100)
     cursor = page[1]
     for n = 1, #page[2], 2 do
-      if #fields >= most or looks > MAX_READ then
+      if #fields >= most or scanned > MAX_READ then
         return fields, false
       end
       local hasStopped, read = hasStoppedReading(mode, prefix, page[2][n], page[2][n + 1])
-      looks = looks + read
+      scanned = scanned + read
       if not hasStopped and page[2][n] ~= 'mode' then
         table.insert(fields, cut(page[2][n]))
         table.insert(fields, cut(page[2][n + 1]))

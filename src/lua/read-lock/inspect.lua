@@ -14,14 +14,14 @@ if not redis.call('hget', KEYS[1], 'mode') then
   return found
 end
 found[3] = redis.call('hlen', KEYS[1]) - 1
-local looks = 0
+local scanned = 0
 
--- Adds a holder, unless all its holds have ended, as far as this call looks.
+-- Adds a holder, unless all its holds have ended, as far as this call scans.
 local function add(holder, count)
   local isHeld = string.sub(holder, -6) == ':write'
   if not isHeld and holder ~= 'mode' then
     local lasts, read = longestRead(prefix, holder, count, 1, LEASED_HOLDS)
-    looks = looks + read
+    scanned = scanned + read
     isHeld = lasts > 0 or holdCount(count) > read
   end
   if isHeld then
@@ -37,7 +37,7 @@ end
 if cursor ~= '' then
   found[2] = cursor
 end
-while cursor ~= '' and looks < MAX_LOOKS do
+while cursor ~= '' and scanned < MAX_SCANNED do
   local page = redis.call('hscan', KEYS[1], cursor, 'count', 50)
   cursor = page[1]
   found[2] = cursor

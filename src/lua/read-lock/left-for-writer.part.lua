@@ -6,11 +6,11 @@ local function leftForWriter(lock, prefix, left)
   if left < 0 or redis.call('hget', lock, 'mode') ~= 'read' then
     return left
   end
-  local longest, looked, dead = longestReadOfAll(lock, prefix, '', left)
-  if looked == 'dead' then
+  local longest, seen, dead = longestReadOfAll(lock, prefix, '', left)
+  if seen == 'dead' then
     removeReaders(lock, dead)
     return 1
-  elseif looked == 'some' then
+  elseif seen == 'some' then
     return left
   elseif longest > 0 then
     return math.min(longest, left)

@@ -6,8 +6,8 @@ end
 -- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
 -- written, would keep Redis busy for minutes.
 local MAX_HOLDS = 10000
--- How many holds one call looks at, or deletes, at most: Redis serves nobody else meanwhile.
-local MAX_LOOKS = 100
+-- Maximum number of holds to scan, or delete, in one call: Redis serves nobody else meanwhile.
+local MAX_SCANNED = 100
 -- How many holds of a reader have the lease of the reader, at least. Holds are deleted from the last one down, so the
 -- first ones are enough.
 local LEASED_HOLDS = 20
@@ -19,17 +19,17 @@ local function holdCount(text)
 end
 
 -- How long the longest of a reader's holds lasts, ms; below 0 if none is left. Stops at one that lasts `enough`, and
--- after `most` holds. `count` is its hold count, as text. Also returns how many it looked at.
+-- after `most` holds. `count` is its hold count, as text. Also returns how many it scanned.
 local function longestRead(prefix, reader, count, enough, most)
-  local longest, looks = -2, math.min(holdCount(count), most)
-  for index = 1, looks do
+  local longest, scanned = -2, math.min(holdCount(count), most)
+  for index = 1, scanned do
     local KEYS = { readHold(prefix, reader, index) }
     longest = math.max(longest, redis.call('pttl', KEYS[1]))
     if longest >= enough then
       return longest, index
     end
   end
-  return longest, looks
+  return longest, scanned
 end
 
 -- Whether an owner of ours reads, according to its holds.

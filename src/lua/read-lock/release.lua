@@ -19,14 +19,14 @@ if not count then
   return nil
 end
 local isWritten, before = redis.call('hget', KEYS[1], 'mode') == 'write', redis.call('pttl', KEYS[1])
-local longest, looked, dead = longestReadOfAll(KEYS[1], prefix, holder, before)
+local longest, seen, dead = longestReadOfAll(KEYS[1], prefix, holder, before)
 removeReaders(KEYS[1], dead)
-local wasHeld = looked ~= 'dead' and deleteReader(KEYS[1], prefix, holder, count)
-if looked == 'dead' or wasHeld == nil then
+local wasHeld = seen ~= 'dead' and deleteReader(KEYS[1], prefix, holder, count)
+if seen == 'dead' or wasHeld == nil then
   return 'unfinished'
 end
 local receivers = 0
-local isEnd = looked == 'all' and not isWritten
+local isEnd = seen == 'all' and not isWritten
 if isEnd and longest > 0 then
   redis.call('pexpire', KEYS[1], longest)
   if longest < 5000 and before - longest > 100 then

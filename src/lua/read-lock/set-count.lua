@@ -19,7 +19,7 @@ if count > MAX_HOLDS then
   return redis.error_reply('ERR one reader can hold a lock ' .. MAX_HOLDS .. ' times at most')
 end
 -- DEL first, which a Redis without memory never refuses: so a count can always be lowered
-for index = count + 1, math.min(holdCount(before), count + MAX_LOOKS) do
+for index = count + 1, math.min(holdCount(before), count + MAX_SCANNED) do
   local KEYS = { readHold(ARGV[4], holder, index) }
   redis.call('del', KEYS[1])
 end

@@ -13,13 +13,13 @@
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-local longest, looked, dead = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+local longest, seen, dead = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
 removeReaders(KEYS[1], dead)
-if looked == 'dead' then
+if seen == 'dead' then
   return 'unfinished'
 end
 redis.call('hdel', KEYS[1], ARGV[1])
-if looked ~= 'all' then
+if seen ~= 'all' then
   redis.call('hset', KEYS[1], 'mode', 'read')
 elseif longest > 0 then
   redis.call('hset', KEYS[1], 'mode', 'read')

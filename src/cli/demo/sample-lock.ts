@@ -17,7 +17,7 @@ const COMMAND_MS = 500
  * @param isOver  whether there is nothing to see any more
  * @returns undefined: nobody was seen to hold it
  */
-export async function lookAt(redis: Redis, lockName: string, isOver: () => boolean): Promise<LockInfo | undefined> {
+export async function sampleLock(redis: Redis, lockName: string, isOver: () => boolean): Promise<LockInfo | undefined> {
   let seen: LockInfo | undefined
   try {
     await using client = await connect({ client: redis, inspection: false, commandTimeoutMs: COMMAND_MS })
