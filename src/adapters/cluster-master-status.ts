@@ -6,7 +6,7 @@ import type { MasterStatus } from './replicas.js'
 export type SendToServer = (...command: [string, ...string[]]) => Promise<unknown>
 
 /** How many other masters are asked: one reachable master suffices, as masters inform each other at once. */
-const MAX_ASKED = 2
+const MAX_MASTERS = 2
 
 /**
  * Whether a master of a cluster still is one, according to other masters.
@@ -26,7 +26,7 @@ export async function clusterMasterStatus(
   // By their ids: an address may be announced, mapped, or missing.
   const slotById = new Map(shards.map(([from, , master]) => [idOf(master), Number(from)]))
   slotById.delete(own.master)
-  const asked = [...others([...slotById.values()])].sort(() => Math.random() - 0.5).slice(0, MAX_ASKED)
+  const asked = [...others([...slotById.values()])].sort(() => Math.random() - 0.5).slice(0, MAX_MASTERS)
   const replies = asked.map(async (one) => shardOf(slot, (await one('CLUSTER', 'SLOTS')) as Shards))
   const other = asked.length === 0 ? own : await Promise.any(replies).catch(() => undefined)
   if (!other) return undefined

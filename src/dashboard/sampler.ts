@@ -231,8 +231,8 @@ export class Sampler {
   /** While Redis does not reply, or a sample takes long for another reason. */
   #beat(): void {
     this.#cancelBeat?.()
-    const isHeard = this.#listeners.size > 0 && !this.#isClosed
-    if (isHeard) this.#cancelBeat = this.#clock.after(BEAT_MS, () => this.#tell(this.#nothing()), false)
+    const hasListeners = this.#listeners.size > 0 && !this.#isClosed
+    if (hasListeners) this.#cancelBeat = this.#clock.after(BEAT_MS, () => this.#tell(this.#nothing()), false)
   }
 
   #nothing(): Difference {

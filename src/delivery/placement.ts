@@ -12,8 +12,8 @@ return type(info) == 'string' and info:match('run_id:(%w+)') or ''`
 
 /** How many hash tags are tried: a shard that has one key in ten is missed once in 700,000 tries, one of half never. */
 const TAGS = 128
-/** Once this many beginnings of names are on one server, there is no other server. */
-const MAX_BEGINNINGS = 200
+/** Once this many prefixes of names are on one server, there is no other server. */
+const MAX_PREFIXES = 200
 /** Only this much of a name is compared. In UTF-16 units. */
 const MAX_LENGTH = 64
 /** How long to wait before asking again without a reply, ms. */
@@ -25,7 +25,7 @@ const AGAIN_MS = 5_000
  * be taken beside the one on its own shard.
  *
  * Learned once per connection, before keys are combined for the first time: for a number of hash tags, since proxies
- * distribute by a hash, and for each beginning of names (`order:` of `order:1001`), since some route by that.
+ * distribute by a hash, and for each prefix of names (`order:` of `order:1001`), since some route by that.
  */
 export class Placement {
   readonly #command: (words: readonly string[], key: string) => Promise<unknown>
@@ -35,8 +35,8 @@ export class Placement {
   #server: string | undefined
   #isOne = false
   #areSeveral = false
-  #wasSaid = false
-  readonly #beginnings = new Set<string>()
+  #hasReported = false
+  readonly #prefixes = new Set<string>()
   #learning: Promise<void> | undefined
   #againAt = 0
   #connection = 0
@@ -54,10 +54,10 @@ export class Placement {
 
   /** Whether this key is on the same server as all others for which this is true. */
   isWithOthers(key: string): boolean {
-    return this.#isOne || (this.#server !== undefined && this.#beginnings.has(beginningOf(key)))
+    return this.#isOne || (this.#server !== undefined && this.#prefixes.has(prefixOf(key)))
   }
 
-  /** Whether something was learned already: then a new beginning of names is worth a question. */
+  /** Whether something was learned already: then a new prefix of names is worth a question. */
   get isKnown(): boolean {
     return this.#server !== undefined
   }
@@ -70,8 +70,8 @@ export class Placement {
     if (this.#isOne || this.#areSeveral || this.#clock.now() < this.#againAt) return this.#learning
     const unknown = new Map<string, string>()
     for (const key of keys) {
-      const beginning = beginningOf(key)
-      if (!this.#beginnings.has(beginning)) unknown.set(beginning, key)
+      const prefix = prefixOf(key)
+      if (!this.#prefixes.has(prefix)) unknown.set(prefix, key)
     }
     if (unknown.size === 0 || this.#learning !== undefined) return this.#learning
     const learning = this.#learn(unknown).finally(() => {
@@ -87,14 +87,14 @@ export class Placement {
     this.#server = undefined
     this.#isOne = false
     this.#areSeveral = false
-    this.#beginnings.clear()
+    this.#prefixes.clear()
     this.#learning = undefined
     this.#againAt = 0
   }
 
   async #learn(unknown: ReadonlyMap<string, string>): Promise<void> {
     const connection = this.#connection
-    const keys = [...unknown.values()].slice(0, MAX_BEGINNINGS)
+    const keys = [...unknown.values()].slice(0, MAX_PREFIXES)
     const others = this.#server === undefined ? otherTags(keys[0] as string) : []
     const runs = await Promise.all([...keys, ...others].map((key) => this.#serverOf(key)))
     if (connection !== this.#connection) return
@@ -104,12 +104,12 @@ export class Placement {
     if (servers.size > 1) {
       this.#areSeveral = true
       this.#server = undefined
-      if (!this.#wasSaid) this.#onSeveral()
-      this.#wasSaid = true
+      if (!this.#hasReported) this.#onSeveral()
+      this.#hasReported = true
     } else if (this.#againAt <= this.#clock.now()) {
       this.#server = runs[0]
-      for (const key of keys) this.#beginnings.add(beginningOf(key))
-      this.#isOne = this.#beginnings.size >= MAX_BEGINNINGS
+      for (const key of keys) this.#prefixes.add(prefixOf(key))
+      this.#isOne = this.#prefixes.size >= MAX_PREFIXES
     }
   }
 
@@ -123,8 +123,8 @@ export class Placement {
   }
 }
 
-/** The beginning of a name, up to the first digit. */
-function beginningOf(key: string): string {
+/** The prefix of a name: what comes before the first digit. */
+function prefixOf(key: string): string {
   const digit = key.search(/\d/)
   return key.slice(0, digit === -1 ? MAX_LENGTH : Math.min(digit, MAX_LENGTH))
 }

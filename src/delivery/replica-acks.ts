@@ -56,7 +56,7 @@ export class Replication {
     return !this.isWanted || this.#scripts.routeTo(key) !== undefined
   }
 
-  /** The present route of a command for `key`, for `confirm`. */
+  /** The current route of a command for `key`, for `confirm`. */
   routeTo(key: string): string {
     return (this.isWanted && this.#scripts.routeTo(key)) || ''
   }

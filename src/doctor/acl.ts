@@ -86,9 +86,9 @@ const ALL_COMMANDS = [
 ]
 
 /** For finding locks and clients, with arguments. */
-export const SURVEY_COMMANDS = ['scan 0', 'pubsub channels x', 'pubsub numsub x']
+export const LISTING_COMMANDS = ['scan 0', 'pubsub channels x', 'pubsub numsub x']
 /** The same in a cluster. */
-export const SHARDED_SURVEY_COMMANDS = ['pubsub shardchannels x', 'pubsub shardnumsub x']
+export const SHARDED_LISTING_COMMANDS = ['pubsub shardchannels x', 'pubsub shardnumsub x']
 /** In the scripts that read a lock or a job, besides `time`, and for reading the audit. None of them writes. */
 export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hgetall', 'hscan', 'get', 'lrange', 'zrange']
 /** For recording which locks were broken, with arguments after the key. */
@@ -104,15 +104,15 @@ const COMMANDS: Record<Role, readonly string[]> = {
   app: [...ALL_COMMANDS, ...Object.keys(SCRIPT_COMMANDS)],
   viewer: [
     ...ALL_COMMANDS.filter((command) => !command.startsWith('wait ')),
-    ...SURVEY_COMMANDS,
-    ...SHARDED_SURVEY_COMMANDS,
+    ...LISTING_COMMANDS,
+    ...SHARDED_LISTING_COMMANDS,
     ...READ_COMMANDS,
   ],
   operator: [
     ...ALL_COMMANDS,
     ...Object.keys(SCRIPT_COMMANDS),
-    ...SURVEY_COMMANDS,
-    ...SHARDED_SURVEY_COMMANDS,
+    ...LISTING_COMMANDS,
+    ...SHARDED_LISTING_COMMANDS,
     ...AUDIT_COMMANDS,
   ],
 }
@@ -132,7 +132,7 @@ const NEWEST: readonly number[] = [Number.POSITIVE_INFINITY]
 function rightsFor(role: Role, version: readonly number[]): string[] {
   const rights = COMMANDS[role].map(rightTo)
   if (isBefore(version, 7)) {
-    const sharded = [...SHARDED_COMMANDS, ...SHARDED_SURVEY_COMMANDS].map(rightTo)
+    const sharded = [...SHARDED_COMMANDS, ...SHARDED_LISTING_COMMANDS].map(rightTo)
     // Accepts any subcommand, and logs a denial of those it does not have, such as this one of node-redis.
     return [...rights.filter((right) => !sharded.includes(right)), 'client|maint_notifications']
   }

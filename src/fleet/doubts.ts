@@ -23,7 +23,7 @@ export const DOUBTS = [
   'left-out',
 ] as const
 
-/** Something that is hidden, unknown or left out, so that more may be true than an answer says. */
+/** Something that is hidden, unknown or left out, so that a report may be incomplete. */
 export interface Doubt {
   readonly about: (typeof DOUBTS)[number]
   /** How many clients, keys or lists, at least. */

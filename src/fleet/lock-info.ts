@@ -64,7 +64,7 @@ export interface LockList extends AsyncIterable<LockInfo> {
 }
 
 /**
- * Whether it is held for ever unless somebody releases it: nobody renews it, as it never expires. Permits without an end are as
+ * Whether it is held forever unless somebody releases it: nobody renews it, as it never expires. Permits without an end are as
  * Redisson's `acquire()` takes them.
  */
 export function isEndless({ kind, holders, remainingLeaseMs }: LockInfo): boolean {

@@ -21,7 +21,7 @@ export interface Renewable {
 export interface Watched extends Renewable {
   /** As `renewal`, with this lease time. */
   renewalFor(leaseTimeMs: number): ScriptCall
-  /** When its present lease was requested, on the clock. */
+  /** When its current lease was requested, on the clock. */
   readonly leasedAt: number
   /** Until when the watchdog may renew it, on the clock; 0: it has lease times of its own. */
   readonly renewableUntil: number

@@ -4,6 +4,7 @@ import {
   AUDIT_COMMANDS,
   CLIENT_COMMANDS,
   CLUSTER_COMMANDS,
+  LISTING_COMMANDS,
   namesOf,
   PLAIN_COMMANDS,
   READ_COMMANDS,
@@ -11,8 +12,7 @@ import {
   type Role,
   SCRIPT_COMMANDS,
   SHARDED_COMMANDS,
-  SHARDED_SURVEY_COMMANDS,
-  SURVEY_COMMANDS,
+  SHARDED_LISTING_COMMANDS,
 } from '../acl.js'
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
@@ -123,7 +123,7 @@ export async function missingRights(
     ...CLIENT_COMMANDS,
     ...REPLICA_COMMANDS.filter((command) => role !== 'viewer' || !command.startsWith('wait')),
     ...(isCluster ? [...SHARDED_COMMANDS, ...CLUSTER_COMMANDS] : []),
-    ...(role === 'app' ? [] : [...SURVEY_COMMANDS, ...(isCluster ? SHARDED_SURVEY_COMMANDS : [])]),
+    ...(role === 'app' ? [] : [...LISTING_COMMANDS, ...(isCluster ? SHARDED_LISTING_COMMANDS : [])]),
   ]
     .map((line) => line.split(' '))
     .filter(([name = '']) => way === 'ask' && !onChannels.includes(name))

@@ -1,7 +1,7 @@
 // The holds that a client has lost in the last hour.
 const PERIOD_MS = 3_600_000
 /** Maximum number of losses to remember. */
-const MOST = 1_000
+const MAX_LOSSES = 1_000
 
 /** When this client has lost holds, for those who ask it. */
 export class RecentLosses {
@@ -10,7 +10,7 @@ export class RecentLosses {
   /** @param at  on the clock */
   add(at: number): void {
     this.#times.push(at)
-    if (this.#times.length > MOST) this.#times.shift()
+    if (this.#times.length > MAX_LOSSES) this.#times.shift()
   }
 
   /** How many in the hour before `now`, at most 1,000. */

@@ -23,7 +23,7 @@ export interface QueuePlace {
 export const NOT_KNOWN: WaitDetails = { heldBy: undefined, holders: [], position: undefined }
 
 /** How long Redis may take to say who holds a lock, ms: it is asked when the caller has waited long enough. */
-const ASK_MS = 250
+const TIMEOUT_MS = 250
 /** Shortest wait for which naming the holder's process is worth a round trip, ms. */
 const WORTH_NAMING_MS = 1_000
 /** A read lock may have any number of holders. */
@@ -73,8 +73,8 @@ async function whoHoldsInRedis(
   lock: Named,
   isLong: boolean,
 ): Promise<WaitDetails> {
-  const deadlineAt = context.clock.now() + ASK_MS
-  const inspection = await inspect(context, kind, lock, { timeoutMs: ASK_MS })
+  const deadlineAt = context.clock.now() + TIMEOUT_MS
+  const inspection = await inspect(context, kind, lock, { timeoutMs: TIMEOUT_MS })
   const { holders, others = 0, remainingLeaseMs } = inspection.blockers ?? inspection
   const records = isLong ? await recordsOf(context, holders, deadlineAt) : new Map<string, RecordedClient>()
   const all = holders
@@ -92,7 +92,7 @@ async function whoHoldsInRedis(
 /** @returns undefined also if Redis refuses to say, or does not reply in time */
 async function positionAt({ scripts }: LeaseContext, { key, entry }: QueuePlace): Promise<number | undefined> {
   try {
-    const index = toInteger(await scripts.command(['LPOS', key, entry], key, ASK_MS))
+    const index = toInteger(await scripts.command(['LPOS', key, entry], key, TIMEOUT_MS))
     return index === null ? undefined : index + 1
   } catch {
     return undefined
