@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { build, transform } from 'esbuild'
+import { layersOf } from './build/layers.mjs'
 import { buildUi } from './build/ui.mjs'
 import { capture, fail, root, run, since } from './run.mjs'
 
@@ -15,11 +16,13 @@ const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** Few step through anything but locks. A file is left readable if most of it is this. */
 const READABLE = /^src\/(locks|waiting)\//
 /** Users meet none of the names of functions and classes in them. */
-const NAMELESS = /^src\/(cli|config|dashboard|doctor|fleet|lua|telemetry|util|wire|testing(?!\/(index|test-)))\//
+const NAMELESS =
+  /^src\/((cli|config|dashboard|doctor|fleet|lua|telemetry|util|wire|testing(?!\/(index|test-)))\/|errors|warnings)/
 /** The entries that can be required as well as imported. */
 const entries = Object.values(exports).filter((target) => target.require)
 /** Programs of their own, which no entry imports: started by name, or as a process or a thread. */
 const PROGRAMS = ['watchdog-thread.js', 'cli/main.js', 'cli/demo/flash-sale-worker.js']
+const ESM = [...entries.map(({ import: { default: file } }) => file.replace('./dist/', '')), ...PROGRAMS]
 /** What stands for `import.meta.url` until it is known in which file of dist the code ends up. */
 const FILE = /__file\("([^"]+)"\)/g
 
@@ -30,6 +33,7 @@ const INTERNAL_TYPES =
   /^(delivery|waiting|watchdog|locks\/kinds)\/|^adapters\/(port|\S+\/client)\.d\.ts$|^config\/(address|checks|delay|ports|tls)\.d\.ts$|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
 
 rmSync(DIST, { recursive: true, force: true })
+const layers = await layersOf(ESM.map(sourceOf))
 const { readable, others } = await bundleEsm()
 for (const [path, code] of readable) write(path, code)
 buildTypes()
@@ -76,12 +80,12 @@ function format() {
 }
 
 /**
- * Bundled, with what the entries share in chunks: a module of its own costs half a millisecond when it is loaded, and there
- * are more than a hundred. Names and lines stay where people read stack traces; the rest is minified.
+ * Bundled, with what the entries share in a few layers: a file of its own costs half a millisecond when it is loaded, and
+ * there are more than a hundred modules. Names and lines stay where people read stack traces; the rest is minified.
  */
 async function bundleEsm() {
   const { outputFiles, metafile } = await bundle({
-    entryPoints: [...entries.map(({ import: { default: file } }) => file.replace('./dist/', '')), ...PROGRAMS],
+    entryPoints: ESM,
     outdir: DIST,
     metafile: true,
   })
@@ -138,22 +142,27 @@ async function bundle({ entryPoints, ...options }) {
     absWorkingDir: root,
     platform: 'node',
     target: 'es2022',
-    entryPoints: entryPoints.map((file) => `src/${file.replace(/js$/, 'ts')}`),
+    entryPoints: entryPoints.map(sourceOf),
     bundle: true,
     splitting: true, // which esbuild has for ESM only, so CommonJS is a second step
     format: 'esm',
     packages: 'external',
     outbase: 'src',
     write: false,
-    plugins: [{ name: 'files', setup: ({ onLoad }) => onLoad({ filter: /\/src\/.*\.ts$/ }, nameFile) }],
+    logOverride: { 'ignored-bare-import': 'silent' }, // those that `layers` appends
+    plugins: [{ name: 'files', setup: ({ onLoad }) => onLoad({ filter: /\/src\/.*\.ts$/ }, load) }],
   })
 }
 
-function nameFile({ path }) {
-  const source = readFileSync(path, 'utf8')
-  if (!source.includes('import.meta.url')) return undefined
+/** The module of src that becomes a file of dist. */
+function sourceOf(file) {
+  return `src/${file.replace(/js$/, 'ts')}`
+}
+
+function load({ path }) {
   const file = relative(join(root, 'src'), path).replace(/ts$/, 'js')
-  return { contents: source.replaceAll('import.meta.url', `__file("${file}")`), loader: 'ts' }
+  const source = readFileSync(path, 'utf8').replaceAll('import.meta.url', `__file("${file}")`)
+  return { contents: source + layers(path), loader: 'ts' }
 }
 
 /** @param urlOf  the code for the URL of a file, named from the folder of the one that has the code */
