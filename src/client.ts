@@ -35,7 +35,7 @@ import { SystemClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { renewalRefused, subscriptionRefused } from './warnings.js'
-import { ThreadClient, type ThreadSeams, type ThreadTerms } from './watchdog/thread-client.js'
+import type { ThreadSeams, ThreadTerms } from './watchdog/thread-client.js'
 import { markedId } from './wire/client-id.js'
 import { checkSlots, keyOf } from './wire/names.js'
 
@@ -373,6 +373,7 @@ export class Client extends ClientEmitter {
     const onWarning = (warning: Error): void => this.#warn(warning)
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
     try {
+      const { ThreadClient } = await import('./watchdog/thread-client.js')
       const threadClient = new ThreadClient(
         clock,
         random,

@@ -12,7 +12,6 @@ import { callerOf, countOpen, redisOfClient, redisOfDeployment, redisOfUrl } fro
 import { within } from './util/timeout.js'
 import { checkDuration, checkOptionalBoolean, ownOptions } from './util/validate.js'
 import { keysIgnored } from './warnings.js'
-import { threadFileNextTo } from './watchdog/thread-client.js'
 
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
@@ -176,7 +175,7 @@ async function threadOf(
   checkDuration('watchdog.maxBlockMs', maxBlockMs, watchdogTimeoutMs)
   if (own.connection === undefined && thread === false) return undefined
   const ours = await checkConnection(own.connection ?? connection)
-  return thread === false ? undefined : { connection: ours, maxBlockMs, file: fileOf(thread) }
+  return thread === false ? undefined : { connection: ours, maxBlockMs, file: await fileOf(thread) }
 }
 
 /** Loads the check when it is needed: programs that do not need it start faster. */
@@ -207,8 +206,11 @@ async function checkConnection(connection: unknown): Promise<string | object> {
 }
 
 /** The file of the thread: by default next to this module, or to the bundle that contains it. */
-function fileOf(thread: unknown): string {
-  if (thread === true) return threadFileNextTo(import.meta.url)
+async function fileOf(thread: unknown): Promise<string> {
+  if (thread === true) {
+    const { threadFileNextTo } = await import('./watchdog/thread-client.js')
+    return threadFileNextTo(import.meta.url)
+  }
   if (thread instanceof URL) return thread.href
   if (typeof thread !== 'string' || thread === '') {
     throw new ConfigError('watchdog.thread', thread, 'true, false, or the file of holdfast/watchdog-thread')

@@ -12,7 +12,7 @@ import {
 } from '../util/validate.js'
 import { AUDIT_KEY, JOBS_KEY } from '../wire/keys.js'
 import type { Deadlocks } from './deadlocks.js'
-import { type Doubt, mergeDoubts } from './doubts.js'
+import type { Doubt } from './doubts.js'
 import type { Inspector, ListRequest } from './inspector.js'
 import type { JobInfo } from './job-info.js'
 import type { JobReport } from './jobs.js'
@@ -119,7 +119,7 @@ export class Fleet {
       signal: checkSignal(signal, match ?? '*'),
     }
     let doubts: readonly Doubt[] = []
-    const locks = this.#locks(most, request, (more) => (doubts = mergeDoubts(doubts, more)))
+    const locks = this.#locks(most, request, (all) => (doubts = all))
     return {
       [Symbol.asyncIterator]: () => locks,
       get doubts() {

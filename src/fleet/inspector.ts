@@ -34,14 +34,18 @@ export class Inspector {
     return await this.#orLockError(lock, () => this.#collector.inspect(lock.key, timeoutMs))
   }
 
-  /** @param doubt  as of `listLocks` */
+  /** @param doubt  called with all that the list does not say, whenever there is more of it */
   async *locks(
     limit: number,
     request: ListRequest,
     doubt: (doubts: readonly Doubt[]) => void,
   ): AsyncGenerator<LockInfo> {
     const name = request.match ?? '*'
-    const found = listLocks(this.#context.scripts, this.#collector, request, doubt)
+    let doubts: readonly Doubt[] = []
+    const found = listLocks(this.#context.scripts, this.#collector, request, (more) => {
+      doubts = mergeDoubts(doubts, more)
+      doubt(doubts)
+    })
     for (let count = 0; count < limit; count++) {
       const { value, done } = await this.#orLockError({ name, key: name }, () => found.next())
       if (done) return

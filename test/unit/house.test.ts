@@ -93,6 +93,30 @@ test('no import cycles, not even of types, also in the page of the dashboard', (
   assert.ok(cycles.length === 0, cycles.join('\n'))
 })
 
+test("import 'holdfast' loads what a lock needs; the rest of the fleet, of configuration and of the thread when it is used", () => {
+  const loaded = new Set<string>()
+  const load = (file: string): void => {
+    if (loaded.has(file)) return
+    loaded.add(file)
+    for (const { from, to, kind } of imports) if (from === file && kind === 'static' && files.includes(to)) load(to)
+  }
+  load('index.ts')
+  assert.deepEqual([...loaded].filter((file) => /^(?:adapters|config|fleet|watchdog)\//.test(file)).sort(), [
+    'config/misuse.ts',
+    'config/ports.ts',
+    // what a client tells others about itself
+    'fleet/client-info.ts',
+    'fleet/fleet.ts',
+    'fleet/lock-channels.ts',
+    'fleet/own-state.ts',
+    'fleet/presence.ts',
+    'fleet/protocol.ts',
+    'fleet/record.ts',
+    'watchdog/renewer.ts',
+    'watchdog/watchdog.ts',
+  ])
+})
+
 // Biome limits the lines of TypeScript.
 test('no Lua file is longer than 59 lines', () => {
   const lua = readdirSync(new URL('src/lua/', ROOT), { recursive: true, encoding: 'utf8' }).filter((file) =>
