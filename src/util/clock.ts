@@ -1,6 +1,6 @@
 // Time, replaceable in tests.
 import { uptime } from 'node:os'
-import { clearTimeout, hrtime, monotonicNow, setImmediate, setTimeout } from './real-time.js'
+import { clearTimeout, hrtime, monotonicNow, setImmediate, setTimeout, wallNow } from './real-time.js'
 
 /** Everything that measures time or waits does so through a clock; unit tests and the simulator replace it. */
 export interface Clock {
@@ -40,7 +40,7 @@ const TIMERS: Timers = { setTimeout, clearTimeout }
 /** The clocks and timers of the machine. */
 export const SYSTEM: TimeSources = {
   monotonic: monotonicNow,
-  wall: () => Date.now(),
+  wall: wallNow,
   sinceBoot: () => uptime() * 1000,
 }
 

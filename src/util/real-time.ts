@@ -5,10 +5,7 @@
 export const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, queueMicrotask } = globalThis
 export const { nextTick, hrtime } = process
 
-const clock = globalThis.performance
-const read = clock.now
-
 /** Monotonic time, ms. */
-export function monotonicNow(): number {
-  return read.call(clock)
-}
+export const monotonicNow: () => number = performance.now.bind(performance)
+/** The time of day, ms since the epoch. */
+export const wallNow: () => number = Date.now
