@@ -11,7 +11,7 @@ import type { ClientEvents } from './locks/context.js'
 import { Election, type ElectionOptions } from './locks/election.js'
 import { FencedLock } from './locks/fenced-lock.js'
 import type { Hold } from './locks/hold.js'
-import { FairKind, NonReentrantFairKind } from './locks/kinds/fair.js'
+import { FairKind } from './locks/kinds/fair.js'
 import { FasterMultiKind } from './locks/kinds/faster-multi.js'
 import { FencedKind } from './locks/kinds/fenced.js'
 import { NON_REENTRANT, REENTRANT } from './locks/kinds/plain.js'
@@ -50,7 +50,7 @@ export class Client extends ClientEmitter {
   readonly #context: LeaseContext
   readonly #fenced = new FencedKind()
   readonly #fair: FairKind
-  readonly #nonReentrantFair: NonReentrantFairKind
+  readonly #nonReentrantFair: FairKind
   readonly #warned = new Set<string>()
   readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   readonly #shutdown = new Shutdown()
@@ -71,8 +71,8 @@ export class Client extends ClientEmitter {
     const { clock = new SystemClock(), random = systemRandom } = seams ?? {}
     const checked = checkClientOptions(options)
     this.id = markedId(random.uuid())
-    this.#fair = new FairKind(checked.fairLockWaitTimeoutMs)
-    this.#nonReentrantFair = new NonReentrantFairKind(checked.fairLockWaitTimeoutMs)
+    this.#fair = new FairKind('fair', checked.fairLockWaitTimeoutMs)
+    this.#nonReentrantFair = new FairKind('nonReentrantFair', checked.fairLockWaitTimeoutMs)
     this.#port = port
     this.#renewalTerms = {
       leaseTimeMs: checked.lockWatchdogTimeoutMs,

@@ -22,7 +22,7 @@ export function lockOf(context: LeaseContext, name: string, { key, kind, exists 
       return new Lock(context, REENTRANT, name, key)
     case KIND.fair:
       // How long a waiter waits is of no importance for a release.
-      return new Lock(context, new FairKind(0), name, key)
+      return new Lock(context, new FairKind('fair', 0), name, key)
     case KIND.fenced:
       return new Lock(context, new FencedKind(), name, key)
     case KIND.string:

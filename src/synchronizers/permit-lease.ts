@@ -23,7 +23,6 @@ const PERMIT_TRAITS: KindTraits = { title: 'permit', isShared: true }
 
 /** The permits of one call: each has a random id, which says who holds it. */
 export class PermitKind extends PlainKind {
-  override readonly id = 'permit'
   override readonly noun = 'A permit of semaphore'
   override readonly isDivisible = true
   override readonly tracesHolds = false
@@ -31,12 +30,8 @@ export class PermitKind extends PlainKind {
   readonly permitIds: readonly string[]
 
   constructor(random: Random, permits: number) {
-    super()
+    super('permit', PERMIT_TRAITS)
     this.permitIds = Array.from({ length: permits }, () => random.uuid().replaceAll('-', ''))
-  }
-
-  override get traits(): KindTraits {
-    return PERMIT_TRAITS
   }
 
   /** Callers who want the same number: one that wants few is not held up by one that wants many. */

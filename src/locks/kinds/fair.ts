@@ -7,15 +7,14 @@ import { PlainKind } from './plain.js'
 
 /**
  * First come, first served, across clients and languages: Redisson's `RedissonFairLock`. The hash is the plain lock's;
- * waiters are queued in a list, and each has a channel of its own.
+ * waiters are queued in a list, and each has a channel of its own. The other id is Redisson's `RedissonNonReentrantFairLock`.
  */
 export class FairKind extends PlainKind {
-  override readonly id: 'fair' | 'nonReentrantFair' = 'fair'
   readonly #waitMs: number
 
   /** @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout` */
-  constructor(waitMs: number) {
-    super()
+  constructor(id: 'fair' | 'nonReentrantFair', waitMs: number) {
+    super(id)
     this.#waitMs = waitMs
   }
 
@@ -39,9 +38,4 @@ export class FairKind extends PlainKind {
     const keys = [key, fairQueue(key), fairDeadlines(key)] as const
     return fairLockRelease(...keys, holder, fairChannelPrefix(key), UNLOCK_MESSAGE)
   }
-}
-
-/** Redisson's `RedissonNonReentrantFairLock`. */
-export class NonReentrantFairKind extends FairKind {
-  override readonly id = 'nonReentrantFair'
 }

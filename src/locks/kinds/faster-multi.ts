@@ -23,7 +23,6 @@ const MAX_VALUES = 500
  * instance is a kind of its own, for its own values.
  */
 export class FasterMultiKind extends PlainKind {
-  override readonly id = 'fasterMulti'
   override readonly adopt = undefined
   override readonly isDivisible = true
   /** Sorted, and each value once. */
@@ -31,7 +30,7 @@ export class FasterMultiKind extends PlainKind {
 
   /** @throws {ConfigError} a value cannot work, or there is none */
   constructor(group: string, values: readonly string[]) {
-    super()
+    super('fasterMulti')
     this.#fields = [...new Set(digests(group, values))].sort()
   }
 

@@ -16,12 +16,15 @@ const REMEMBERED = 10_000
  * instance, which remembers the highest token that it has seen of each lock.
  */
 export class FencedKind extends PlainKind {
-  override readonly id = 'fenced'
   /** It shares the hash and the channel of a plain lock with the same name. */
   override readonly turnQueue = RELEASES_WITH_TURN_QUEUE
   readonly #seen = new Map<string, bigint>()
   override readonly adopt: LockKind['adopt'] = ({ key, holder, leaseTimeMs }, from) =>
     fencedLockAdopt(key, fencingTokenKey(key), leaseTimeMs, from, holder, this.#seenOf(key))
+
+  constructor() {
+    super('fenced')
+  }
 
   override acquire({ key, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     return fencedLockAcquire(key, fencingTokenKey(key), leaseTimeMs, holder, this.#seenOf(key))

@@ -33,31 +33,25 @@ import { KINDS, type KindId, type KindTraits } from './table.js'
  * kinds that use the same hash override what differs.
  */
 export class PlainKind implements LockKind {
-  readonly id: KindId | 'permit' = 'lock'
+  readonly id: KindId | 'permit'
+  readonly title: string
+  readonly isShared: boolean
+  readonly isHandedOff: boolean
+  readonly isQueuedInRedis: boolean
   readonly noun: string = 'Lock'
   readonly isDivisible: boolean = false
   readonly tracesHolds: boolean = true
   readonly turnQueue: TurnQueueScripts | undefined = undefined
   readonly adopt: LockKind['adopt'] = ({ key, holder, leaseTimeMs }, from) => lockAdopt(key, leaseTimeMs, from, holder)
+  readonly #isReentrant: boolean
 
-  get traits(): KindTraits {
-    return KINDS[this.id as KindId]
-  }
-
-  get title(): string {
-    return this.traits.title
-  }
-
-  get isShared(): boolean {
-    return this.traits.isShared ?? false
-  }
-
-  get isHandedOff(): boolean {
-    return this.traits.isHandedOff ?? false
-  }
-
-  get isQueuedInRedis(): boolean {
-    return this.traits.isQueuedInRedis ?? false
+  constructor(id: KindId | 'permit' = 'lock', traits: KindTraits = KINDS[id as KindId]) {
+    this.id = id
+    this.title = traits.title
+    this.isShared = traits.isShared ?? false
+    this.isHandedOff = traits.isHandedOff ?? false
+    this.isQueuedInRedis = traits.isQueuedInRedis ?? false
+    this.#isReentrant = traits.isReentrant ?? true
   }
 
   get queue(): string {
@@ -69,7 +63,7 @@ export class PlainKind implements LockKind {
   }
 
   nestingIn(outer: LockKind): Nesting {
-    return this.is(outer) && this.traits.isReentrant !== false ? 'again' : 'deadlock'
+    return this.is(outer) && this.#isReentrant ? 'again' : 'deadlock'
   }
 
   excludes(other: LockKind): boolean {
@@ -189,7 +183,6 @@ class ReentrantKind extends PlainKind {
 export const REENTRANT: LockKind = new ReentrantKind()
 
 class NonReentrantKind extends PlainKind {
-  override readonly id = 'nonReentrant'
   override readonly turnQueue = WITH_TURN_QUEUE
 }
 
@@ -197,4 +190,4 @@ class NonReentrantKind extends PlainKind {
  * A lock that its owner cannot take again, Redisson's `RedissonNonReentrantLock`: the same hash, so that others see a plain
  * lock with a hold count of 1.
  */
-export const NON_REENTRANT: LockKind = new NonReentrantKind()
+export const NON_REENTRANT: LockKind = new NonReentrantKind('nonReentrant')

@@ -18,7 +18,6 @@ const WRITE_SUFFIX = ':write'
 
 /** The shared side, Redisson's `RedissonReadLock`: besides the hash, each hold has a key with a lease of its own. */
 class ReadKind extends PlainKind {
-  override readonly id = 'read'
   readonly mode = 'read'
   override readonly adopt = undefined
 
@@ -66,7 +65,6 @@ class ReadKind extends PlainKind {
 
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
 class WriteKind extends PlainKind {
-  override readonly id = 'write'
   readonly mode = 'write'
   readonly inside: LockKind = READ
   override readonly adopt = undefined
@@ -132,5 +130,5 @@ function parseSide(reply: unknown, own: 'read' | 'write'): Inspection {
   }
 }
 
-export const READ: LockKind = new ReadKind()
-export const WRITE: LockKind = new WriteKind()
+export const READ: LockKind = new ReadKind('read')
+export const WRITE: LockKind = new WriteKind('write')

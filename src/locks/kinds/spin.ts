@@ -28,12 +28,11 @@ export interface SpinLockOptions {
 
 /** A lock whose waiters poll without a subscription, Redisson's `RedissonSpinLock`; its release wakes nobody. */
 export class SpinKind extends PlainKind {
-  override readonly id = 'spin'
   readonly pace: (random: Random) => () => number
 
   /** @throws {ConfigError} an option cannot work */
   constructor(lockName: string, options: SpinLockOptions = {}) {
-    super()
+    super('spin')
     const { backOff = { type: 'exponential' } } = ownOptions(options, { backOff: 1 }, lockName)
     this.pace = paceOf(backOff, lockName)
   }

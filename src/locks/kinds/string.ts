@@ -22,7 +22,6 @@ const POLL_MS = 100
  * at the lock's name. It has no hold count in Redis, so re-entries are counted here.
  */
 class StringKind extends PlainKind {
-  override readonly id = 'string'
   override readonly tracesHolds = false
   override readonly adopt: LockKind['adopt'] = ({ key, holder, leaseTimeMs }, from) =>
     stringLockAdopt(key, leaseTimeMs, from, holder)
@@ -64,4 +63,4 @@ class StringKind extends PlainKind {
   }
 }
 
-export const STRING: LockKind = new StringKind()
+export const STRING: LockKind = new StringKind('string')
