@@ -1,10 +1,14 @@
 // Which settings of a file are options of the client: lockWatchdogTimeout is lockWatchdogTimeoutMs.
 import type { ClientOptions } from '../client-options.js'
-import { type CheckedConfig, sharedValuesOf } from './schema.js'
+import type { NameMapper } from '../wire/names.js'
+import type { CheckedConfig } from './schema.js'
 
 /** @param isSingle  there is one server, and thus no replica that acknowledges */
-export function clientOptionsOf(checked: CheckedConfig, isSingle: boolean): ClientOptions {
-  const { top, server } = checked
+export function clientOptionsOf(
+  { top, server }: CheckedConfig,
+  isSingle: boolean,
+  nameMapper: NameMapper | undefined,
+): ClientOptions {
   return withoutAbsent({
     lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
     lockWatchdogBatchSize: top.lockWatchdogBatchSize,
@@ -12,7 +16,7 @@ export function clientOptionsOf(checked: CheckedConfig, isSingle: boolean): Clie
     checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (isSingle ? undefined : true),
     slavesSyncTimeoutMs: top.slavesSyncTimeout,
     commandTimeoutMs: server.timeout,
-    nameMapper: sharedValuesOf(checked)('nameMapper') ?? undefined,
+    nameMapper,
   })
 }
 

@@ -15,7 +15,6 @@ import {
   KEYS,
   type RedissonConfig,
   type Section,
-  sharedValuesOf,
 } from './schema.js'
 import { type TlsFiles, tlsOptions } from './tls.js'
 
@@ -141,7 +140,7 @@ export function describe(config: RedissonConfig): Deployment {
       isDiscovering: server.sentinelsDiscovery ?? true,
     },
     checksSlotsCoverage: server.checkSlotsCoverage ?? true,
-    options: clientOptionsOf(checked, mode === 'single'),
+    options: clientOptionsOf(checked, mode === 'single', sharedValuesOf(checked)('nameMapper') ?? undefined),
     ignored: checked.ignored,
   }
 }
@@ -151,6 +150,11 @@ const MAX_ATTEMPTS = 1_000
 
 function attemptsOf(attempts = 4): number {
   return attempts < 0 ? MAX_ATTEMPTS : Math.min(attempts, MAX_ATTEMPTS)
+}
+
+/** Reads keys that are allowed at the top level and in the server section. */
+function sharedValuesOf({ top, server }: CheckedConfig) {
+  return <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
 }
 
 function tlsOf(checked: CheckedConfig, addresses: readonly Address[]): ConnectionOptions | undefined {

@@ -374,8 +374,3 @@ function checkPools(server: Readonly<Record<string, unknown>>, section: Section)
     if (most < least) throw new ConfigError(`${section}.${pool}`, most, `at least ${idle} (${least})`)
   }
 }
-
-/** Reads keys that are allowed at the top level and in the server section. */
-export function sharedValuesOf({ top, server }: CheckedConfig) {
-  return <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
-}
