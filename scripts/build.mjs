@@ -35,7 +35,7 @@ const INTERNAL_TYPES =
 rmSync(DIST, { recursive: true, force: true })
 const layers = await layersOf(ESM.map(sourceOf))
 const { readable, others } = await bundleEsm()
-for (const [path, code] of readable) write(path, code)
+for (const [path, code] of readable) write(path, withoutDocs(code))
 buildTypes()
 format()
 for (const [path, code, options] of others) write(path, (await minify(code, path, options)).code)
@@ -60,7 +60,12 @@ function buildTypes() {
   writeFileSync(join(DIST, 'watchdog-thread.d.ts'), 'export {}\n')
   for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
   for (const path of filesOf(CJS).filter((path) => INTERNAL_TYPES.test(relative(CJS, path))))
-    writeFileSync(path, readFileSync(path, 'utf8').replace(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, ''))
+    writeFileSync(path, withoutDocs(readFileSync(path, 'utf8')))
+}
+
+/** Editors show what the published types say; esbuild keeps the comments of members, and drops all others. */
+function withoutDocs(code) {
+  return code.replace(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, '')
 }
 
 function keep(path, kept) {
