@@ -49,7 +49,8 @@ export function newContext(
 ): LeaseContext {
   const { lockWatchdogTimeoutMs, lockWatchdogBatchSize, commandTimeoutMs } = options
   const warn = (warning: Error): void => void client.emit('warning', [warning])
-  const onReleased = (): void => client.shutdown.released()
+  const { shutdown } = client
+  const onReleased = shutdown.released.bind(shutdown)
   const scripts = new Scripts(port, clock, commandTimeoutMs, {
     onCrossSlot: (error) => warn(crossSlotRefused(error)),
     onSeveralServers: () => warn(severalServers()),
@@ -77,6 +78,13 @@ export function newContext(
   return {
     ...options,
     watchdogTimeoutMs: lockWatchdogTimeoutMs,
+    defaultTerms: {
+      leaseTimeMs: undefined,
+      maxHoldMs: options.maxHoldMs,
+      warnAfterMs: options.warnAfterMs,
+      label: undefined,
+      atLeastMs: undefined,
+    },
     keepsStacks: options.inspection !== false && options.inspection.stacks,
     clientId: client.id,
     owners: new Owners(),
@@ -97,9 +105,9 @@ export function newContext(
     recentLosses: new RecentLosses(),
     ownInfo: () => client.presence()?.info,
     recordOf: async (id, timeoutMs) => await client.presence()?.recordOf(id, timeoutMs),
-    assertOpen: (lockName) => client.shutdown.assertOpen(lockName),
-    assertUsable: (lockName) => client.shutdown.assertUsable(lockName),
-    hasListeners: (event) => client.hasListeners(event),
+    assertOpen: shutdown.assertOpen.bind(shutdown),
+    assertUsable: shutdown.assertUsable.bind(shutdown),
+    hasListeners: client.hasListeners,
     emit: (event, ...details) => client.emit(event, details),
   }
 }

@@ -383,7 +383,7 @@ export class Client extends ClientEmitter {
         seams,
       )
       await threadClient.start()
-      watchdog.useThread(threadClient)
+      watchdog.threadClient = threadClient
     } catch (error) {
       await this.close()
       throw error

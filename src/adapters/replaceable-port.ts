@@ -5,7 +5,7 @@ import { within } from '../util/timeout.js'
 import { connectionReplaced } from '../warnings.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 import { isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
-import { ServerHealth } from './server-health.js'
+import { MIXED_UP, ServerHealth } from './server-health.js'
 
 /** How often to check a connection with a reply outstanding, ms. */
 const CHECK_MS = 500
@@ -25,8 +25,6 @@ const DEFAULT_PING_MS = 30_000
 const LATE_MS = 50
 const SILENT = `A Redis server has not replied for ${(MAX_SILENT_CHECKS * CHECK_MS) / 1_000} s`
 const REPLACED = 'The Redis server is no longer the master'
-const MIXED_UP =
-  'After a reconnect the Redis client took the reply to one command for that to another: update its package'
 /** The name under which the subscriber connection is tracked. No server has it. */
 const LISTENER = 'listener'
 
@@ -68,6 +66,7 @@ interface Subscription {
 class ReplaceablePort implements RedisPort {
   readonly isCluster: boolean
   readonly isReplicated: boolean
+  declare readonly serverOf?: (key: string) => string | undefined
   readonly #reopen: Reopen
   readonly #isClosedByOwner: () => boolean
   readonly #onClose: (() => void) | undefined
@@ -79,7 +78,8 @@ class ReplaceablePort implements RedisPort {
   #events: PortEvents | undefined
   #checkTimer: NodeJS.Timeout | undefined
   #pingTimer: NodeJS.Timeout | undefined
-  #repliedAt = 0
+  /** When the last reply arrived, from any server. */
+  readonly #replies = { lastAt: 0 }
   /** Aborts the attempt to open another connection. */
   #attempt: AbortController | undefined
   #failedAttempts = 0
@@ -89,6 +89,7 @@ class ReplaceablePort implements RedisPort {
     this.isCluster = first.isCluster ?? false
     this.isReplicated = first.isReplicated ?? false
     this.#port = first
+    if (first.serverOf) this.serverOf = (key) => this.#port.serverOf?.(key)
     this.#reopen = reopen
     this.#isClosedByOwner = isClosed ?? (() => false)
     this.#onClose = onClose
@@ -102,32 +103,12 @@ class ReplaceablePort implements RedisPort {
 
   /** Not async, and with one promise of its own: each costs as much as the rest of this. */
   send(command: readonly string[], key: string): Promise<unknown> {
-    const health = this.#healthOf(this.#port.serverOf?.(key) ?? '', key)
+    const health = this.#healthOf(this.serverOf?.(key) ?? '', key)
     if (health.isMixedUp) throw new Error(MIXED_UP)
     if (this.#isClosedByOwner()) throw new Error('the client was closed')
     const reply = this.#port.send(command, key)
     this.#sent(health)
-    return reply.then(
-      (value) => {
-        health.replied()
-        return health.selfTest === undefined ? value : this.#whenTested(value, health)
-      },
-      (error) => {
-        health.failed(error)
-        throw error
-      },
-    )
-  }
-
-  async #whenTested(reply: unknown, health: ServerHealth): Promise<unknown> {
-    while (health.selfTest !== undefined) {
-      if (!(await health.selfTest)) throw new Error(health.isMixedUp ? MIXED_UP : 'the connection was lost again')
-    }
-    return reply
-  }
-
-  serverOf(key: string): string | undefined {
-    return this.#port.serverOf ? this.#port.serverOf(key) : ''
+    return reply.then(health.received, health.rejected)
   }
 
   async masters(): Promise<readonly string[]> {
@@ -257,9 +238,7 @@ class ReplaceablePort implements RedisPort {
       return present
     }
     const health = new ServerHealth(key, {
-      onReply: () => {
-        this.#repliedAt = monotonicNow()
-      },
+      replies: this.#replies,
       isErrorReply: (error) => this.#port.isErrorReply(error),
       onDemotion: () => this.#servers.get(server) === health && this.#demoted(server, health),
     })
@@ -381,7 +360,7 @@ class ReplaceablePort implements RedisPort {
         port.pingListener().catch(() => {}),
         this.#healthOf(LISTENER, ''),
       )
-    const isIdle = monotonicNow() - this.#repliedAt > this.#pingMs
+    const isIdle = monotonicNow() - this.#replies.lastAt > this.#pingMs
     if (isIdle && this.#pingMs > 0 && port.ping) this.#watch(port.ping(), this.#healthOf('', '')).catch(() => {})
   }
 }

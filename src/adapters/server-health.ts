@@ -1,8 +1,13 @@
 // Whether one server replies, and can be relied on.
+import { monotonicNow } from '../util/real-time.js'
 import { isDemotion } from './probes.js'
 
+export const MIXED_UP =
+  'After a reconnect the Redis client took the reply to one command for that to another: update its package'
+
 interface HealthHooks {
-  onReply(): void
+  /** When the last reply arrived, from any server, on the monotonic clock. */
+  readonly replies: { lastAt: number }
   isErrorReply(error: unknown): boolean
   onDemotion(): void
 }
@@ -37,7 +42,18 @@ export class ServerHealth {
     this.inFlight--
     this.silentChecks = 0
     this.isFailing = false
-    this.#hooks.onReply()
+    this.#hooks.replies.lastAt = monotonicNow()
+  }
+
+  /** What becomes of a reply: the same function for all, because each command needs one. */
+  readonly received = (reply: unknown): unknown => {
+    this.replied()
+    return this.selfTest === undefined ? reply : this.#whenTested(reply)
+  }
+
+  readonly rejected = (error: unknown): never => {
+    this.failed(error)
+    throw error
   }
 
   readonly failed = (error: unknown): void => {
@@ -48,5 +64,12 @@ export class ServerHealth {
     }
     this.inFlight--
     this.isFailing = true
+  }
+
+  async #whenTested(reply: unknown): Promise<unknown> {
+    while (this.selfTest !== undefined) {
+      if (!(await this.selfTest)) throw new Error(this.isMixedUp ? MIXED_UP : 'the connection was lost again')
+    }
+    return reply
   }
 }

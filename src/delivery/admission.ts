@@ -40,7 +40,8 @@ export class Admission {
 
   /** Whether a call for a lease this long may be sent now. */
   hasRoom(leaseTimeMs: number): boolean {
-    return this.#heldBack.length === 0 && this.#isAllowed(leaseTimeMs)
+    if (this.#heldBack.length > 0 || this.#renewals > 0) return false
+    return this.#inFlight + this.#admitted < MIN_IN_FLIGHT || this.#isAllowed(leaseTimeMs)
   }
 
   /** Resolves when it may be sent. */

@@ -17,10 +17,10 @@ const UNFINISHED = 'unfinished'
 /** A call and what receives its reply. */
 export interface Caller {
   readonly call: ScriptCall
-  readonly resolve: (reply: unknown) => void
-  readonly reject: (error: unknown) => void
+  resolve(reply: unknown): void
+  reject(error: unknown): void
   /** Called when it is about to be sent, with the time on the clock. */
-  readonly onSent?: ((at: number) => void) | undefined
+  onSent?(at: number): void
 }
 
 /** The length of a call's keys and arguments. */
@@ -59,19 +59,19 @@ export class Batch {
   /** How often it was sent again. */
   sends = 0
   readonly #first: ScriptCall
-  #length: number
+  /** Of all calls; 0 as long as there is one. */
+  #length = 0
 
   constructor(caller: Caller, timeoutMs: number, madeAt = 0) {
     this.callers = [caller]
     this.#first = caller.call
-    this.#length = lengthOf(caller.call)
     this.timeoutMs = timeoutMs
     this.madeAt = madeAt
   }
 
   /** @returns false if it is full */
   add(caller: Caller): boolean {
-    const length = this.#length + lengthOf(caller.call)
+    const length = (this.#length || lengthOf(this.#first)) + lengthOf(caller.call)
     const most = FEWER_CALLS[this.#first.script.name] ?? MAX_CALLS
     if (this.callers.length === most || length > MAX_LENGTH) return false
     this.#length = length
@@ -138,6 +138,6 @@ export class Batch {
   }
 
   reject(error: unknown): void {
-    for (const { reject } of this.callers) reject(error)
+    for (const caller of this.callers) caller.reject(error)
   }
 }

@@ -3,7 +3,7 @@ import type { RedisPort } from '../adapters/port.js'
 import { messageOf } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
-import { Deadlines } from './deadlines.js'
+import { Deadlines, type Limited } from './deadlines.js'
 import { advised, NoReplyError } from './replies.js'
 
 /** Calls of one Redis client, each of which has an outcome within its time limit. */
@@ -35,23 +35,39 @@ export class Calls {
     resolve: (reply: T) => void,
     reject: (error: unknown) => void,
   ): void {
-    const timeOut = (): void => {
-      if (isFirst()) reject(new NoReplyError(this.#withConnectionError(`no reply within ${timeoutMs} ms`)))
+    let cancelTimer: (() => void) | undefined
+    const command: Limited = {
+      endsAt: now + timeoutMs,
+      isDone: false,
+      next: undefined,
+      timeOut: () => {
+        if (isLate()) return
+        reject(new NoReplyError(this.#withConnectionError(`no reply within ${timeoutMs} ms`)))
+      },
     }
-    const end = this.#limit(timeoutMs, now, timeOut)
-    let isDone = false
-    const isFirst = (): boolean => {
-      if (isDone) return false
-      isDone = true
-      end()
-      return true
+    /** Whether it had an outcome before. */
+    const isLate = (): boolean => {
+      if (command.isDone) return true
+      command.isDone = true
+      if (cancelTimer) cancelTimer()
+      else this.#deadlines.ended()
+      return false
     }
-    callSafely(call).then(
+    if (timeoutMs === this.#timeoutMs) this.#deadlines.add(command)
+    // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and not been read yet.
+    else cancelTimer = this.#clock.after(timeoutMs, () => this.#clock.afterPoll(command.timeOut))
+    let replying: Promise<T>
+    try {
+      replying = call()
+    } catch (error) {
+      replying = Promise.reject(error)
+    }
+    replying.then(
       (reply) => {
-        if (isFirst()) resolve(reply)
+        if (!isLate()) resolve(reply)
       },
       (raw: unknown) => {
-        if (!isFirst()) return
+        if (isLate()) return
         const error = advised(withoutSecrets(raw))
         if (this.#port.isErrorReply(error)) reject(error)
         else reject(new NoReplyError(this.#withConnectionError(messageOf(error)), { cause: error }))
@@ -64,26 +80,10 @@ export class Calls {
     this.#deadlines.close()
   }
 
-  /** @returns to be called when there is a reply */
-  #limit(timeoutMs: number, now: number, timeOut: () => void): () => void {
-    if (timeoutMs === this.#timeoutMs) return this.#deadlines.add(now, timeOut)
-    // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and not been read yet.
-    return this.#clock.after(timeoutMs, () => this.#clock.afterPoll(timeOut))
-  }
-
   /** Clients say that a command failed, and not why there is no connection. */
   #withConnectionError(message: string): string {
     const { connectionError } = this.#port
     const why = connectionError === undefined ? '' : messageOf(withoutSecrets(connectionError))
     return message.includes(why) ? message : `${message} (${why})`
-  }
-}
-
-/** Turns a synchronous throw of the Redis client into a rejection. */
-function callSafely<T>(call: () => Promise<T>): Promise<T> {
-  try {
-    return call()
-  } catch (error) {
-    return Promise.reject(error)
   }
 }

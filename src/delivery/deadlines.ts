@@ -2,13 +2,14 @@
 import type { Clock } from '../util/clock.js'
 
 /** A command in flight. */
-interface Deadline {
-  /** On the clock. */
-  readonly at: number
-  /** Called when the time is over; undefined: the command has received its reply. */
-  timeOut: (() => void) | undefined
+export interface Limited {
+  /** When its time is over, on the clock. */
+  readonly endsAt: number
+  readonly timeOut: () => void
+  /** It has received its reply, or its time was over. */
+  isDone: boolean
   /** The one that was sent next. */
-  next: Deadline | undefined
+  next: Limited | undefined
 }
 
 /**
@@ -20,8 +21,8 @@ export class Deadlines {
   readonly #clock: Clock
   readonly #limitMs: number
   /** The earliest that has not ended; undefined: no command is in flight. */
-  #first: Deadline | undefined
-  #last: Deadline | undefined
+  #first: Limited | undefined
+  #last: Limited | undefined
   #cancelTimer: (() => void) | undefined
   #isClosed = false
 
@@ -30,35 +31,29 @@ export class Deadlines {
     this.#limitMs = limitMs
   }
 
-  /**
-   * A command is about to be sent.
-   * @param now  on the clock
-   * @returns to be called when it has received its reply
-   */
-  add(now: number, timeOut: () => void): () => void {
-    const deadline: Deadline = { at: now + this.#limitMs, timeOut, next: undefined }
-    if (this.#first && this.#last) this.#last.next = deadline
-    else this.#first = deadline
-    this.#last = deadline
+  /** A command is sent now. */
+  add(command: Limited): void {
+    if (this.#first && this.#last) this.#last.next = command
+    else this.#first = command
+    this.#last = command
     if (!this.#cancelTimer) this.#wakeIn(this.#limitMs)
-    return () => this.#end(deadline)
   }
 
-  /** From now on no timer outlasts the last command. */
-  close(): void {
-    this.#isClosed = true
-    if (!this.#first) this.#stopTimer()
-  }
-
-  #end(deadline: Deadline): void {
-    deadline.timeOut = undefined
-    while (this.#first && this.#first.timeOut === undefined) {
+  /** One of them is done. */
+  ended(): void {
+    while (this.#first?.isDone) {
       const { next } = this.#first
       // One that has grown old must not keep all later ones until the next full garbage collection: see `DenseSet`.
       this.#first.next = undefined
       this.#first = next
     }
     if (!this.#first && this.#isClosed) this.#stopTimer()
+  }
+
+  /** From now on no timer outlasts the last command. */
+  close(): void {
+    this.#isClosed = true
+    if (!this.#first) this.#stopTimer()
   }
 
   #stopTimer(): void {
@@ -74,11 +69,11 @@ export class Deadlines {
   #onTimer(): void {
     this.#cancelTimer = undefined
     const now = this.#clock.now()
-    const due: Deadline[] = []
+    const due: Limited[] = []
     let one = this.#first
-    for (; one && (one.timeOut === undefined || one.at <= now); one = one.next) due.push(one)
-    if (one) this.#wakeIn(one.at - now)
+    for (; one && (one.isDone || one.endsAt <= now); one = one.next) due.push(one)
+    if (one) this.#wakeIn(one.endsAt - now)
     // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and not been read yet.
-    for (const each of due) this.#clock.afterPoll(() => each.timeOut?.())
+    for (const each of due) this.#clock.afterPoll(() => each.isDone || each.timeOut())
   }
 }

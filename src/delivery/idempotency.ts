@@ -79,10 +79,13 @@ export class IdempotencyKeys {
    */
   async send(operation: Operation, callOf: (operation: Operation) => ScriptCall, timeoutMs?: number): Promise<number> {
     for (let corrections = 0; corrections <= MAX_CORRECTIONS; corrections++) {
-      const reply = await this.run(callOf(operation), timeoutMs).catch((error: unknown) => {
+      let reply: unknown
+      try {
+        reply = await this.run(callOf(operation), timeoutMs)
+      } catch (error) {
         operation.isInDoubt ||= operation.openedAt > 0 && mayHaveRun(error)
         throw error
-      })
+      }
       if (!Array.isArray(reply)) return toInteger(reply) as number
       this.#scripts.learnTime(operation.key, toInteger(reply[0]) as number)
       if (this.mayHaveRun(operation)) break

@@ -35,9 +35,14 @@ export class RedisClocks {
     return true
   }
 
+  /** Whether any server is being asked for its time. */
+  get isReading(): boolean {
+    return this.#reads.size > 0
+  }
+
   /** Whether a server that has never replied is being asked for its time. */
   isAwaited(server: string | undefined): boolean {
-    return this.#reads.size > 0 && this.#reads.has(server) && (server === undefined || !this.#servers.has(server))
+    return this.#reads.has(server) && (server === undefined || !this.#servers.has(server))
   }
 
   /** Asks the server of `key`, once for all callers. @throws as `Scripts.run` */

@@ -20,6 +20,8 @@ const ELSEWHERE = 'the connection was lost, or another server owns the key now'
  * @see Redisson `CommandAsyncService.syncedEval`: `checkLockSyncedSlaves`, `slavesSyncTimeout`
  */
 export class Replication {
+  /** Whether grants need any confirmation. */
+  readonly isWanted: boolean
   readonly #clock: Clock
   readonly #scripts: Scripts
   readonly #timeoutMs: number
@@ -44,11 +46,7 @@ export class Replication {
     this.#timeoutMs = timeoutMs ?? 0
     this.#warn = warn
     this.#durability = durability
-  }
-
-  /** Whether grants need any confirmation. */
-  get isWanted(): boolean {
-    return this.#timeoutMs > 0 || this.#durability !== undefined
+    this.isWanted = this.#timeoutMs > 0 || durability !== undefined
   }
 
   /** Whether the route of a command for `key` is known, or irrelevant. If not, `Scripts.locate` finds out. */

@@ -39,6 +39,8 @@ export interface ScriptHooks {
 export class Scripts {
   /** Counts reconnects of the command connection: at each the Redis client may have sent a command twice. */
   reconnects = 0
+  /** For how long after it was sent, on the clock, a command with a deadline may still run, ms. */
+  readonly lateAfterMs: number
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #timeoutMs: number
@@ -49,16 +51,20 @@ export class Scripts {
   readonly #placement: Placement | undefined
   /** Limits calls for leases. */
   readonly admission: Admission
-  /** Redis refused keys of different slots: there is a cluster behind what looks like one server. */
-  #isCrossSlotRefused = false
+  readonly isCluster: boolean
+  /** Whether keys go by their slots: in a cluster, and if Redis refused those of different ones although it looked like one server. */
+  #goesBySlot: boolean
   /** The calls of this turn of the event loop. */
   #turn: Batch[] = []
   /** The first keys of those that were sent at once in this turn, because they may be on different servers. */
   #alone: string[] = []
+  #lastAlone: string | undefined
   #onIdle: (() => void) | undefined
 
   constructor(port: RedisPort, clock: Clock, timeoutMs: number, hooks: ScriptHooks = {}) {
     this.#port = port
+    this.isCluster = port.isCluster ?? false
+    this.#goesBySlot = this.isCluster
     if (!port.isCluster && !port.isOneServer) {
       const learnMs = Math.min(timeoutMs, LEARN_MS)
       this.#placement = new Placement(
@@ -69,6 +75,7 @@ export class Scripts {
     }
     this.#clock = clock
     this.#timeoutMs = timeoutMs
+    this.lateAfterMs = timeoutMs + CLOCK_TOLERANCE_MS
     this.#calls = new Calls(port, clock, timeoutMs)
     this.#hooks = hooks
     this.admission = new Admission(clock)
@@ -86,25 +93,27 @@ export class Scripts {
    * @throws the error reply of Redis, as the Redis client threw it
    */
   run(call: ScriptCall, timeoutMs = this.#timeoutMs, onSent?: (at: number) => void): Promise<unknown> {
-    return new Promise((resolve, reject) => this.submit({ call, resolve, reject, onSent }, timeoutMs))
+    return new Promise((resolve, reject) =>
+      this.submit(onSent ? { call, resolve, reject, onSent } : { call, resolve, reject }, timeoutMs),
+    )
   }
 
   /**
    * The same for a caller that needs no promise, one of which costs as much as the bookkeeping of a command. Its callbacks run
    * in the asynchronous context of whoever shares the command.
    */
-  submit(caller: Caller, timeoutMs = this.#timeoutMs): void {
+  submit(caller: Caller, timeoutMs = this.#timeoutMs, now = this.#clock.now()): void {
     this.admission.sent()
-    const now = this.#clock.now()
     if (this.#waitsForTime(caller.call, now)) void this.#whenTimeIsKnown(caller, timeoutMs)
     else this.#dispatch(caller, timeoutMs, now)
   }
 
   #dispatch(caller: Caller, timeoutMs: number, now: number): void {
     const { call } = caller
-    const isWithOthers = !this.#goesBySlot && this.#isWithOthers(call.keys[0] as string)
-    if (!isWithOthers) {
-      if (!this.#goesBySlot) this.#learnLater(call.keys[0] as string)
+    const key = call.keys[0] as string
+    const isAlone = this.#placement !== undefined && !this.#placement.isWithOthers(key)
+    if (this.#goesBySlot || isAlone) {
+      if (!this.#goesBySlot) this.#learnLater(key)
       this.#sendAlone(caller, timeoutMs, now)
       return
     }
@@ -124,8 +133,8 @@ export class Scripts {
   /** The first command of a client that needs the time of the server waits for it, and so do those after it: in order. */
   #waitsForTime({ script, keys }: ScriptCall, now: number): boolean {
     const key = keys[0] as string
-    const server = this.#serverOf(key)
-    return script.expires ? !this.#clocks.isKnown(server, key, now) : this.#clocks.isAwaited(server)
+    if (script.expires) return !this.#clocks.isKnown(this.#serverOf(key), key, now)
+    return this.#clocks.isReading && this.#clocks.isAwaited(this.#serverOf(key))
   }
 
   async #whenTimeIsKnown(caller: Caller, timeoutMs: number): Promise<void> {
@@ -177,11 +186,6 @@ export class Scripts {
     return this.#port.serverOf ? this.#port.serverOf(key) : ''
   }
 
-  /** For how long after it was sent, on the clock, a command with a deadline may still run, ms. */
-  get lateAfterMs(): number {
-    return this.#timeoutMs + CLOCK_TOLERANCE_MS
-  }
-
   /**
    * Sends one command that may harmlessly be sent twice, such as EXISTS.
    * @throws as `run`
@@ -225,10 +229,6 @@ export class Scripts {
     return this.#confirm(timeoutMs, async () => await this.#port.fsynced?.(key, timeoutMs))
   }
 
-  get isCluster(): boolean {
-    return this.#port.isCluster ?? false
-  }
-
   /**
    * Keys of the same group may go in one command: in a cluster those of one slot, otherwise all, as far as they are known to
    * be on one server.
@@ -262,10 +262,6 @@ export class Scripts {
     return this.#placement?.isWithOthers(key) ?? true
   }
 
-  get #goesBySlot(): boolean {
-    return this.isCluster || this.#isCrossSlotRefused
-  }
-
   get isIdle(): boolean {
     return this.admission.inFlight === 0
   }
@@ -285,20 +281,23 @@ export class Scripts {
     this.#turn = []
     const now = this.#clock.now()
     for (const batch of batches) {
-      for (const { onSent } of batch.callers) onSent?.(now)
+      for (const caller of batch.callers) caller.onSent?.(now)
       this.#send(batch, now)
     }
   }
 
   #sendAlone(caller: Caller, timeoutMs: number, now: number): void {
     // Calls on one lock reach Redis in order.
-    if (this.#turn.some((batch) => batch.touches(caller.call))) this.#endTurn()
+    if (this.#turn.length > 0 && this.#turn.some((batch) => batch.touches(caller.call))) this.#endTurn()
     caller.onSent?.(now)
     this.#send(new Batch(caller, timeoutMs, now), now)
   }
 
   /** Learns where this key is if, in this turn, there is another one with which it could have been combined. */
   #learnLater(key: string): void {
+    // As long as nothing was learned, a program that uses one lock has nothing to combine.
+    if (key === this.#lastAlone && !this.#placement?.isKnown) return
+    this.#lastAlone = key
     if (this.#alone.length === 0) nextTick(this.#learnNow)
     if (this.#alone.length < MAX_ALONE) this.#alone.push(key)
   }
@@ -326,31 +325,41 @@ export class Scripts {
 
   #send(batch: Batch, now: number, withText = false): void {
     const { call, timeoutMs, callers } = batch
-    const form = this.#port.isCluster ? forCluster(call.script) : call.script
-    const script = form.expires ? inTime(form) : form
+    const form = this.isCluster ? forCluster(call.script) : call.script
+    const { expires } = form
+    const script = expires ? inTime(form) : form
     const { keys, args } = call
     const key = keys[0] as string
-    const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.sha1, String(keys.length)]
-    for (let index = 0; index < keys.length; index++) command.push(keys[index] as string)
-    for (let index = 0; index < args.length; index++) command.push(String(args[index]))
-    if (form.expires) command.push(String(this.timeAt(key, now) ?? 0), String(timeoutMs))
+    // Not with `push`, which makes room for many more.
+    const command = new Array<string>(3 + keys.length + args.length + (expires ? 2 : 0))
+    command[0] = withText ? 'EVAL' : 'EVALSHA'
+    command[1] = withText ? script.text : script.sha1
+    command[2] = String(keys.length)
+    let at = 3
+    for (let index = 0; index < keys.length; index++) command[at++] = keys[index] as string
+    for (let index = 0; index < args.length; index++) command[at++] = String(args[index])
+    if (expires) {
+      command[at++] = String(this.timeAt(key, now) ?? 0)
+      command[at] = String(timeoutMs)
+    }
     this.#calls.within(
       timeoutMs,
       now,
       () => this.#port.send(command, key),
       (reply) => {
-        const arrivedAt = form.expires ? whenTooLate(reply) : undefined
+        const arrivedAt = expires ? whenTooLate(reply) : undefined
         if (arrivedAt !== undefined) return this.#sendAgain(batch, arrivedAt)
-        const failed = batch.resolve(reply)
-        if (!failed) batch.reject(notOurs(reply))
-        this.#finished(callers.length - this.#sendEach(failed, timeoutMs))
+        const again = batch.resolve(reply)
+        if (again === undefined) batch.reject(notOurs(reply))
+        else if (again.length > 0) this.#sendEach(again, timeoutMs)
+        this.#finished(callers.length - (again?.length ?? 0))
       },
       (error) => {
         if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#resend(batch, this.#clock.now(), true)
         if (call.keys.length > 1 && isCrossSlot(error)) this.#stopCombiningSlots(error)
         // Some of the keys were refused, or their combination, or the script that combines them: nothing ran.
         if (callers.length > 1 && (isCrossSlot(error) || isErrorOf(error, 'NOPERM', BAD_SCRIPT)))
-          return void this.#sendEach(callers, timeoutMs)
+          return this.#sendEach(callers, timeoutMs)
         this.#finished(callers.length)
         this.#hooks.onError?.(error)
         batch.reject(error)
@@ -364,7 +373,7 @@ export class Scripts {
     const now = this.#clock.now()
     this.learnTime(call.keys[0] as string, arrivedAt)
     if (batch.sends++ < MAX_SENDS && now - batch.madeAt < timeoutMs) {
-      for (const { onSent } of callers) onSent?.(now)
+      for (const caller of callers) caller.onSent?.(now)
       this.#resend(batch, now)
     } else {
       this.#finished(callers.length)
@@ -380,21 +389,20 @@ export class Scripts {
     else this.#sendEach(callers, timeoutMs)
   }
 
-  #sendEach(callers: readonly Caller[] = [], timeoutMs: number): number {
+  #sendEach(callers: readonly Caller[], timeoutMs: number): void {
     const now = this.#clock.now()
     for (const caller of callers) this.#send(new Batch(caller, timeoutMs, now), now)
-    return callers.length
   }
 
   #stopCombiningSlots(error: unknown): void {
     if (this.#goesBySlot) return
-    this.#isCrossSlotRefused = true
+    this.#goesBySlot = true
     this.#hooks.onCrossSlot?.(error)
   }
 
   #finished(calls: number): void {
     this.admission.finished(calls)
-    if (this.isIdle) this.#onIdle?.()
+    if (this.#onIdle && this.isIdle) this.#onIdle()
   }
 }
 

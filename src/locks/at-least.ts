@@ -23,26 +23,22 @@ interface KeptLease {
 export class AtLeast {
   readonly #lease: KeptLease
   /** By then Redis had granted it, on the clock: it may have done so long after the command was sent. */
-  #grantedBy = 0
-  #untilAt = 0
+  readonly #grantedBy: number
+  readonly #untilAt: number
 
-  constructor(lease: KeptLease) {
+  /**
+   * The work has started.
+   * @param grantedBy  when the reply to the grant arrived, on the clock
+   */
+  constructor(lease: KeptLease, grantedBy: number, atLeastMs: number) {
     this.#lease = lease
-  }
-
-  /** The reply to the grant has arrived. */
-  granted(now: number): void {
-    this.#grantedBy = now
-  }
-
-  /** The work has started. */
-  keep(atLeastMs: number): void {
-    this.#untilAt = this.#grantedBy + atLeastMs
+    this.#grantedBy = grantedBy
+    this.#untilAt = grantedBy + atLeastMs
   }
 
   /** Remaining time, ms; negative, or 0: it is over. */
   get leftMs(): number {
-    return this.#untilAt === 0 ? 0 : this.#untilAt - this.#lease.context.clock.now()
+    return this.#untilAt - this.#lease.context.clock.now()
   }
 
   /** Remaining time by the clock of Redis, which may be slower than this one, ms: see `leasedUntil`. */

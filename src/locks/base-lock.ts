@@ -14,21 +14,27 @@ import {
 import { Unfinished } from '../waiting/wait-loop.js'
 import type { Context } from './context.js'
 import { assertCurrentOwner, notHeldByCurrentOwner, type Subject } from './current-owner.js'
-import type { Hold, HoldTerms } from './hold.js'
+import { Hold, type HoldTerms } from './hold.js'
 import {
   type HoldOptions,
   LOCK_OPTIONS,
   type LockedCallback,
   type LockOptions,
   type MaybeRan,
+  NO_OPTIONS,
   type Request,
   WITH_LOCK_OPTIONS,
   type WithLockOptions,
 } from './options.js'
-import { currentScope, type Scope } from './ownership.js'
+import { currentScope, isOutsideAll, type Scope } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
-import { optionsAndFunction, runWithLock } from './with-lock.js'
+import { checkCallback, optionsAndFunction, withLock } from './with-lock.js'
+
+/** What the first attempt of a call brought. */
+type Asked<H> = H | undefined | Unfinished<H>
+
+const NO_SCOPES: readonly Scope[] = []
 
 /** The API of every lock, including those made of other locks: acquire and release it, run a function with it held. */
 export abstract class BaseLock<H extends Hold = Hold> {
@@ -53,7 +59,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   abstract acquire(request: Request): Promise<H | undefined>
 
   /** @internal The first attempt of `acquire`, and the rest for the caller to go on with; or all of it. */
-  ask(request: Request): Promise<H | undefined | Unfinished<H>> {
+  ask(request: Request): Promise<Asked<H>> {
     return this.acquire(request)
   }
 
@@ -74,10 +80,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @example `await using hold = await lock.lock({ waitTimeMs: 5_000 })`
    * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
    */
-  async lock(options: LockOptions = {}): Promise<H> {
-    const own = ownOptions(options, LOCK_OPTIONS, this.name)
-    const { waitTimeMs = this.context.waitTimeMs } = own
-    const request = this.#request(own, waitTimeMs, true)
+  async lock(options?: LockOptions): Promise<H> {
+    const own = options === undefined ? NO_OPTIONS : ownOptions(options, LOCK_OPTIONS, this.name)
+    const request = this.#request(own, this.context.waitTimeMs, true)
     const asked = await this.#take(request)
     const hold = asked instanceof Unfinished ? await asked.goOn() : asked
     return this.#inScope(hold ?? (await this.#timeOut(request)), request)
@@ -91,10 +96,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @example `const hold = await lock.tryLock(); if (hold === null) return 'busy'`
    * @see Redisson `RLock.tryLock(waitTime, leaseTime, unit)`: same key, field and channel
    */
-  async tryLock(options: LockOptions = {}): Promise<H | null> {
-    const own = ownOptions(options, LOCK_OPTIONS, this.name)
-    const { waitTimeMs = 0 } = own
-    const request = this.#request(own, waitTimeMs)
+  async tryLock(options?: LockOptions): Promise<H | null> {
+    const own = options === undefined ? NO_OPTIONS : ownOptions(options, LOCK_OPTIONS, this.name)
+    const request = this.#request(own, 0, false)
     const asked = await this.#take(request)
     const hold = asked instanceof Unfinished ? await asked.goOn() : asked
     return hold === undefined ? this.#missed(request, null) : this.#inScope(hold, request)
@@ -113,13 +117,19 @@ export abstract class BaseLock<H extends Hold = Hold> {
    */
   withLock<T>(fn: LockedCallback<T, H>): Promise<T>
   withLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T>
-  async withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
-    const [options, fn] = optionsAndCallback(this.name, first, second)
-    const { waitTimeMs = this.context.waitTimeMs } = options
-    const request = this.#request(options, waitTimeMs, true)
-    const asked = await this.#take(request)
-    const hold = asked instanceof Unfinished ? await asked.goOn() : asked
-    return this.#runLocked(hold ?? (await this.#timeOut(request)), request, options, fn)
+  withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
+    try {
+      const [options, fn] = optionsAndCallback(this.name, first, second)
+      const request = this.#request(options, this.context.waitTimeMs, true)
+      const pending = {
+        asked: this.#take(request),
+        holdOf: (asked: Asked<H>) =>
+          asked instanceof Hold ? this.#runs(asked, request) : this.#whenGranted(asked, request),
+      }
+      return withLock(this.context, this.name, pending, options, fn)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /**
@@ -136,12 +146,12 @@ export abstract class BaseLock<H extends Hold = Hold> {
     second?: LockedCallback<T, H>,
   ): Promise<MaybeRan<T>> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
-    const { waitTimeMs = 0 } = options
-    const request = this.#request(options, waitTimeMs)
+    const request = this.#request(options, 0, false)
     const asked = await this.#take(request)
     const hold = asked instanceof Unfinished ? await asked.goOn() : asked
     if (hold === undefined) return this.#missed(request, { ran: false })
-    return { ran: true, value: await this.#runLocked(hold, request, options, fn) }
+    const pending = { asked: hold, holdOf: (held: H) => this.#runs(held, request) }
+    return { ran: true, value: await withLock(this.context, this.name, pending, options, fn) }
   }
 
   /**
@@ -192,20 +202,27 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /** Acquires the lock for the caller of the API, rather than as a member of another lock. */
-  #take(request: Request): Promise<H | undefined | Unfinished<H>> {
+  #take(request: Request): Promise<Asked<H>> {
     const { observed, signal, isRequired } = request
     // What observes a request sees all of it.
-    const taking = observed ? this.acquire(request) : this.ask(request)
-    const acquiring = isRequired ? taking : taking.catch(refuseDeadlock)
+    const pending = observed ? this.acquire(request) : this.ask(request)
+    const acquiring = isRequired ? pending : pending.catch(refuseDeadlock)
     return observed ? settled(observed, acquiring as Promise<H | undefined>, signal) : acquiring
   }
 
-  #request(options: WithLockOptions<H>, waitTimeMs: number | undefined, isRequired = false): Request {
+  #request(options: WithLockOptions<H>, defaultWaitMs: number | undefined, isRequired: boolean): Request {
+    const isOutside = isOutsideAll()
+    if (options === NO_OPTIONS) {
+      const terms = this.context.defaultTerms
+      const observed = observeRequest(this, terms, defaultWaitMs)
+      return { terms, waitTimeMs: defaultWaitMs, signal: undefined, within: undefined, isOutside, isRequired, observed }
+    }
+    const { within, waitTimeMs: givenMs = defaultWaitMs } = options
     const terms = this.terms(options)
-    const checkedMs = checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name)
+    const waitTimeMs = checkOptionalDuration('waitTimeMs', givenMs, 0, this.name)
     const signal = checkSignal(options.signal, this.name)
-    const observed = observeRequest(this, terms, checkedMs)
-    return { terms, waitTimeMs: checkedMs, signal, within: options.within, isRequired, observed }
+    const observed = observeRequest(this, terms, waitTimeMs)
+    return { terms, waitTimeMs, signal, within, isOutside: isOutside && within === undefined, isRequired, observed }
   }
 
   /** @throws {WaitTimeoutError} */
@@ -224,15 +241,21 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return result
   }
 
-  #runLocked<T>(hold: H, { observed }: Request, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
+  /** The first attempt did not bring the hold. */
+  async #whenGranted(asked: Unfinished<H> | undefined, request: Request): Promise<H> {
+    const hold = await asked?.goOn()
+    return this.#runs(hold ?? (await this.#timeOut(request)), request)
+  }
+
+  /** The function of `withLock` is about to run. */
+  #runs(hold: H, { observed }: Request): H {
     this.#trace(hold)
-    reportGranted(hold, observed)
-    return runWithLock(this.context, this.name, hold, options, fn)
+    return reportGranted(hold, observed)
   }
 
   /** Leaves the hold to the caller: to its scope, or to the code that has the object. */
-  #inScope(hold: H, { observed, terms }: Request): H {
-    const scopes = this.#scopesOf(hold)
+  #inScope(hold: H, { observed, terms, isOutside }: Request): H {
+    const scopes = isOutside ? NO_SCOPES : this.#scopesOf(hold)
     for (const scope of scopes) scope.add(hold)
     if (scopes.length > 0 || this.context.keepsStacks) this.#trace(hold)
     if (scopes.length > 0) return reportGranted(hold, observed)
@@ -268,6 +291,7 @@ function optionsAndCallback<T, H extends Hold>(
   first: WithLockOptions<H> | LockedCallback<T, H>,
   second: LockedCallback<T, H> | undefined,
 ): [WithLockOptions<H>, LockedCallback<T, H>] {
+  if (typeof first === 'function' && second === undefined) return [NO_OPTIONS, checkCallback(first, lockName)]
   const [own, fn] = optionsAndFunction<WithLockOptions<H>, LockedCallback<T, H>>(
     first,
     second,

@@ -13,7 +13,7 @@ import type { WaitQueues } from '../waiting/wait-queue.js'
 import type { Wakeups } from '../waiting/wakeups.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
-import type { Hold, HoldingClient } from './hold.js'
+import type { Hold, HoldingClient, HoldTerms } from './hold.js'
 import type { TurnQueues } from './kinds/turn-queues.js'
 import type { RecentLosses } from './reporting/recent-losses.js'
 
@@ -43,6 +43,8 @@ export interface Context extends HoldingClient {
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
   readonly waitTimeMs: number | undefined
+  /** Of a call without options. */
+  readonly defaultTerms: HoldTerms
   /** How this client describes itself. Undefined: it does not. */
   ownInfo(): ClientInfo | undefined
   /** Reads the record of another client. Undefined: there is none. */

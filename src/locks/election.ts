@@ -11,7 +11,7 @@ import { runOutside } from './call-chain.js'
 import type { FencedHold, FencedLock } from './fenced-lock.js'
 import type { HoldTerms } from './hold.js'
 import { isInsideOf } from './ownership.js'
-import { checkCallback, runWithLock } from './with-lock.js'
+import { checkCallback, withLock } from './with-lock.js'
 
 /** Renewed until it is given up, whatever the defaults of the client: neither waiting nor leading is ever too long. */
 const TERMS: HoldTerms = {
@@ -149,7 +149,7 @@ export class Election {
       }
     }
     try {
-      await runWithLock(this.#lock.context, this.#lock.name, hold, {}, serve)
+      await withLock(this.#lock.context, this.#lock.name, { asked: hold, holdOf: (one) => one }, {}, serve)
     } catch (error) {
       if (hasFailed) throw error
       // The loss of leadership is already known, or no longer matters. A release is repeated until the lease is over.

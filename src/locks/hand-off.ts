@@ -1,9 +1,11 @@
-// When a lease goes to the next waiter of this client.
+// When a lease goes to the next waiter of this client, or to another client.
 import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
-import type { HoldTerms } from './hold.js'
+import type { Hold, HoldTerms } from './hold.js'
+import { type LockKind, transferScript } from './kinds/lock-kind.js'
 import { type HoldTimes, isRenewed } from './lease-deadline.js'
+import { holdEnded } from './reporting/observation.js'
 
 /** How long this client waits before it asks again for a lock that it released for other clients, ms. */
 const OTHERS_FIRST_MS = 10
@@ -22,6 +24,15 @@ interface HandOffCandidate {
   readonly isBeingForced: boolean
   /** Callers that are about to take another lock as the same owner. */
   readonly joining: number
+}
+
+/** A lease that another client is about to adopt. */
+interface TransferredLease {
+  readonly kind: LockKind
+  readonly name: string
+  readonly owner: Owner
+  readonly field: string
+  end(hold: Hold, how: 'released'): unknown
 }
 
 /**
@@ -64,6 +75,16 @@ function isWellRenewed({ context }: HandOffCandidate, { leasedUntil }: HoldTimes
 /** The owner has no other part of the lock, such as a read inside this write, and is not about to take one. */
 function isOwnersOnlyUse({ owner, field, joining }: HandOffCandidate): boolean {
   return joining === 0 && owner.hasOnly(field)
+}
+
+/** Ends all holds of a lease but leaves it in Redis: another client adopts it. @throws {ConfigError} the kind has no such holds */
+export function handOver(lease: TransferredLease, holds: readonly Hold[]): void {
+  transferScript(lease.kind, 'handOver', lease.name)
+  lease.owner.retire(lease.field) // the next lease of this owner must not share a field with the adopter
+  for (const hold of holds) {
+    lease.end(hold, 'released')
+    holdEnded(hold, 'transferred')
+  }
 }
 
 /** Releases a lock in Redis, and gives other clients that wait for it a head start. */

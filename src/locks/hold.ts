@@ -193,9 +193,11 @@ export class Hold {
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
-    this.#hold.isUnlocked = true
-    this.lostError?.thrown()
-    return this.#hold.#ending === 'released' ? Promise.resolve() : this.#lease.release(this.#hold)
+    const hold = this.#hold
+    hold.isUnlocked = true
+    if (hold.#ending === 'released') return Promise.resolve()
+    hold.#ending?.thrown()
+    return this.#lease.release(hold)
   }
 
   /**
@@ -292,7 +294,8 @@ export class Hold {
 
   /** @internal */
   get lostError(): LeaseLostError | undefined {
-    return this.#hold.#ending instanceof LeaseLostError ? this.#hold.#ending : undefined
+    const ending = this.#hold.#ending
+    return ending === 'released' ? undefined : ending
   }
 
   /** @internal */
@@ -326,7 +329,7 @@ export class Hold {
   /** @internal The caller's frames of that stack. */
   get takenFrom(): string | undefined {
     const frames = this.takenAt?.stack?.split('\n').slice(1)
-    return frames?.filter((line) => !/[ .](#runLocked|#inScope) /.test(line)).join('\n')
+    return frames?.filter((line) => !/[ .](#runs|#inScope|holdOf) /.test(line)).join('\n')
   }
 
   /**
@@ -339,7 +342,7 @@ export class Hold {
     parts?: readonly LeaseLostError[],
     details?: Omit<LossDetails, 'label'>,
   ): LeaseLostError | undefined {
-    if (this.#hold.#ending instanceof LeaseLostError) return undefined
+    if (this.lostError) return undefined
     if (how === 'released') {
       this.#hold.#ending = how
       this.onEnd?.()

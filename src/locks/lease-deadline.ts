@@ -81,6 +81,14 @@ export function leasedUntil(sentAt: number, leaseTimeMs: number): number {
   return sentAt + leaseTimeMs - (leaseTimeMs / 100 + 2)
 }
 
+/**
+ * The times of a hold whose lease is requested at `sentAt`.
+ * @param watchdogTimeoutMs  lease of a hold without one of its own
+ */
+export function timesRequested(sentAt: number, terms: HoldTerms, watchdogTimeoutMs: number): HoldTimes {
+  return timesFrom(sentAt, terms, leasedUntil(sentAt, terms.leaseTimeMs ?? watchdogTimeoutMs))
+}
+
 /** Until when the hold is certain to be valid. */
 export function deadlineOf({ leasedUntil, maxHoldAt }: HoldTimes): number {
   return Math.min(leasedUntil, maxHoldAt)
@@ -133,7 +141,7 @@ export class HoldDeadlines<H> extends Map<H, HoldTimes> {
     const times = this.get(hold)
     this.delete(hold)
     if (times && isRenewed(times)) this.#renewedUntil = now
-    if (times) this.extend(times.leasedUntil)
+    if (times && (this.size > 0 || this.#around)) this.extend(times.leasedUntil)
     return times
   }
 

@@ -57,7 +57,9 @@ export class LeaseRegistry<L extends Registered> {
    * @returns false: Redis has granted one of them since, so it is `lease` that is lost
    */
   displace({ key, owner, kind }: L, sentAt: number): boolean {
-    for (const other of this.onKey(key)) {
+    const others = this.#byKey.get(key)
+    if (others === undefined) return true
+    for (const other of [...others]) {
       if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
       if (other.grantedAt > sentAt) return false
       other.markLost()

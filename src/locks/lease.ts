@@ -14,20 +14,20 @@ import { throwExplained, unlockLost } from './breaking/explain-loss.js'
 import { GracefulEnd } from './breaking/graceful-end.js'
 import type { ForcedMark } from './breaking/mark.js'
 import type { Context } from './context.js'
-import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
+import { acceptsHandOff, handOver, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { inspectHolder, runScript } from './inspection.js'
-import { fieldOf, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
+import { fieldOf, type LockKind, queueName } from './kinds/lock-kind.js'
 import {
   checkExtensible,
   deadlineOf,
   HoldDeadlines,
   type HoldTimes,
-  leasedUntil,
   lossReasonOf,
   RequestedLeases,
   timesExtended,
   timesFrom,
+  timesRequested,
 } from './lease-deadline.js'
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
 import { releaseInBackground, releaseLast, releaseOne } from './release.js'
@@ -74,7 +74,9 @@ export class Lease implements Watched, HeldLease {
   handOffs = 0
   /** When the command that won was sent, on the clock: Redis granted it then or later. */
   grantedAt = 0
-  readonly #atLeast = new AtLeast(this)
+  /** By when Redis had granted it, on the clock. */
+  #grantedBy = 0
+  #atLeast: AtLeast | undefined
   readonly #requested = new RequestedLeases()
   /** Each command has to know the hold count that it starts from. */
   readonly #commands = new OneAtATime()
@@ -136,14 +138,14 @@ export class Lease implements Watched, HeldLease {
    * @throws {ClientClosedError} the client was closed meanwhile
    */
   begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
-    const times = this.#timesOf(terms, sentAt)
+    const times = timesRequested(sentAt, terms, this.context.watchdogTimeoutMs)
     this.context.assertOpen(this.name)
     const now = this.context.clock.now()
     if (now >= deadlineOf(times)) throw this.#lossError('expired')
     if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
     this.grantedAt = sentAt
-    this.#atLeast.granted(now)
+    this.#grantedBy = now
     this.context.leases.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this, isWanted, now)
@@ -161,7 +163,7 @@ export class Lease implements Watched, HeldLease {
       const leaseTimeMs = terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
       this.requesting(leaseTimeMs, sentAt)
       const call = this.kind.reenter(this.key, this.holder, leaseTimeMs, this.count + 1)
-      const times = this.#timesOf(terms, sentAt)
+      const times = timesRequested(sentAt, terms, this.context.watchdogTimeoutMs)
       const reply = this.#requested.reentering(times, this.context.scripts.run(call))
       if (toInteger(await reply) !== 1) this.markLost()
       this.leasedAt = sentAt
@@ -177,7 +179,9 @@ export class Lease implements Watched, HeldLease {
 
   keepAtLeast(hold: Hold): void {
     // A re-entry is part of a run that has already started.
-    if (this.count === 1) this.#atLeast.keep(this.#holds.get(hold)?.terms.atLeastMs ?? 0)
+    if (this.count !== 1) return
+    const atLeastMs = this.#holds.get(hold)?.terms.atLeastMs
+    this.#atLeast = atLeastMs === undefined ? undefined : new AtLeast(this, this.#grantedBy, atLeastMs)
   }
 
   /**
@@ -203,26 +207,29 @@ export class Lease implements Watched, HeldLease {
 
   /** Ends one hold; the last one hands the lease off or releases the lock. */
   release(hold: Hold): Promise<void> {
-    const unlock = (): Promise<void> | undefined => unlockLost(this, hold, this.#gracefulEnd)
-    const isLast = this.#commands.isIdle && this.count === 1
-    if (!isLast) return this.#commands.run(() => (hold.isLive ? this.#release(hold) : unlock()))
     // The last hold is not held any more as soon as its release is sent, so that no other command of the lease follows.
-    return hold.isLive ? (this.#release(hold) ?? Promise.resolve()) : this.#commands.run(unlock)
+    const now = this.context.clock.now()
+    const times = this.#holds.get(hold)
+    const isLast = this.#holds.size === 1 && this.#commands.isIdle
+    if (times && isLast && !this.#isOver(times, now)) return this.#release(hold, now) ?? Promise.resolve()
+    return this.#commands.run(() =>
+      hold.isLive ? this.#release(hold, this.context.clock.now()) : unlockLost(this, hold, this.#gracefulEnd),
+    )
   }
 
-  #release(hold: Hold): Promise<void> | void {
-    if (this.count > 1) return this.#releaseOne(hold)
-    if (this.#atLeast.leftMs > 0) {
+  #release(hold: Hold, now: number): Promise<void> | void {
+    if (this.#holds.size > 1) return this.#releaseOne(hold)
+    if (this.#atLeast && this.#atLeast.leftMs > 0) {
       this.end(hold, 'released')
       holdEnded(hold, 'released')
       return this.#atLeast.leaveToLease()
     }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
-    if (!queue) return this.#releaseLast(hold)
+    if (!queue) return this.#releaseLast(hold, now)
     if (mayBeHandedOff(this, this.#holds.get(hold) as HoldTimes) && queue.offer(this)) return
     return isRunOver(this)
-      ? releaseForOthers(queue, () => this.#releaseLast(hold, queue))
-      : this.#releaseLast(hold, queue)
+      ? releaseForOthers(queue, () => this.#releaseLast(hold, now, queue))
+      : this.#releaseLast(hold, now, queue)
   }
 
   /**
@@ -246,12 +253,7 @@ export class Lease implements Watched, HeldLease {
 
   /** Ends all holds but leaves the lease in Redis: another client adopts it. */
   handOver(): void {
-    transferScript(this.kind, 'handOver', this.name)
-    this.owner.retire(this.field) // the next lease of this owner must not share a field with the adopter
-    for (const hold of [...this.#holds.keys()]) {
-      this.end(hold, 'released')
-      holdEnded(hold, 'transferred')
-    }
+    handOver(this, [...this.#holds.keys()])
   }
 
   /** Every hold is lost. */
@@ -276,7 +278,7 @@ export class Lease implements Watched, HeldLease {
   /** Frees the lock in the background, until the last lease that was requested has ended. */
   releaseInBackground(): void {
     this.owner.retire(this.field)
-    if (this.#atLeast.leftMs > 0) void this.#atLeast.leaveToLease()
+    if (this.#atLeast && this.#atLeast.leftMs > 0) void this.#atLeast.leaveToLease()
     else releaseInBackground(this)
   }
 
@@ -310,7 +312,7 @@ export class Lease implements Watched, HeldLease {
   renewal(now: number): ScriptCall {
     const owedMs = this.#requested.owedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
     if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
-    const leaseTimeMs = Math.max(owedMs, Math.ceil(this.#atLeast.leftMs))
+    const leaseTimeMs = Math.max(owedMs, Math.ceil(this.#atLeast?.leftMs ?? 0))
     return this.kind.renewCapped(this.key, this.holder, leaseTimeMs, Math.ceil(this.#requested.longestMs))
   }
 
@@ -353,10 +355,6 @@ export class Lease implements Watched, HeldLease {
     return now >= deadlineOf(times)
   }
 
-  #timesOf(terms: HoldTerms, sentAt: number): HoldTimes {
-    return timesFrom(sentAt, terms, leasedUntil(sentAt, terms.leaseTimeMs ?? this.context.watchdogTimeoutMs))
-  }
-
   #add(terms: HoldTerms, times: HoldTimes): Hold {
     const hold = new Hold(this, terms.label)
     hold.grantedAt = times.grantedAt
@@ -379,14 +377,17 @@ export class Lease implements Watched, HeldLease {
   }
 
   /** @param queue  the waiters of this client for the same lock */
-  #releaseLast(hold: Hold, queue?: WaitQueue): Promise<void> {
+  #releaseLast(hold: Hold, now: number, queue?: WaitQueue): Promise<void> {
     const { leasedUntil } = this.#holds.get(hold) as HoldTimes
     // From here on nothing renews it, so the lease ends it whatever becomes of the release.
-    this.end(hold, 'released')
-    return releaseLast(this, hold, leasedUntil, queue, () => {
-      this.#lose(hold, 'gone')
-      return throwExplained(this, hold, this.#lossError('gone'))
-    })
+    this.end(hold, 'released', now)
+    return releaseLast(this, hold, now, leasedUntil, queue)
+  }
+
+  /** Redis did not know the holder when the last hold was released. */
+  releasedLate(hold: Hold): Promise<never> {
+    this.#lose(hold, 'gone')
+    return throwExplained(this, hold, this.#lossError('gone'))
   }
 
   #lossError(reason: LossReason): LeaseLostError {
@@ -401,10 +402,10 @@ export class Lease implements Watched, HeldLease {
     holdEnded(hold, 'lost', error)
   }
 
-  end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+  end(hold: Hold, how: 'released' | LossReason, now = this.context.clock.now()): LeaseLostError | undefined {
     this.context.watchdog.threadClient?.catchUp(this)
     if (how !== 'released') this.owner.retire(this.field) // its late `unlock()` must not free the owner's next lease
-    const leaseTimeMs = this.#holds.end(hold, this.context.clock.now())?.terms.leaseTimeMs
+    const leaseTimeMs = this.#holds.end(hold, now)?.terms.leaseTimeMs
     if (this.#holds.size === 0) {
       // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
       if (this.context.watchdog.unwatch(this)) this.owner.retire(this.field)

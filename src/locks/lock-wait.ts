@@ -24,7 +24,10 @@ interface Wanted extends Named {
 /** Everything that only a call that is refused needs is made when it is refused. */
 export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
   readonly attempt: A
+  readonly lockName: string
   readonly queue: string
+  readonly signal: AbortSignal | undefined
+  readonly isShared: boolean
   readonly deadlineAt: number
   readonly isTransient = isTransient
   readonly #lock: Wanted
@@ -40,6 +43,9 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     const { context, kind, queue } = lock
     const { waitTimeMs, terms } = request
     this.attempt = attempt
+    this.lockName = lock.name
+    this.signal = request.signal
+    this.isShared = kind.isShared
     this.#lock = lock
     this.#lease = lease
     this.#request = request
@@ -49,14 +55,6 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     this.queue = isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${queue}` : queue
     this.deadlineAt = waitTimeMs === undefined ? Number.POSITIVE_INFINITY : context.clock.now() + waitTimeMs
     if (terms.warnAfterMs !== undefined && !request.isMember) this.#longWait = this.#newLongWait()
-  }
-
-  get lockName(): string {
-    return this.#lock.name
-  }
-
-  get signal(): AbortSignal | undefined {
-    return this.#request.signal
   }
 
   get takeOver(): ((offered: unknown) => Hold | undefined) | undefined {
@@ -79,10 +77,6 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     const { kind, context } = this.#lock
     this.#pace ??= kind.pace?.(context.random)
     return this.#pace
-  }
-
-  get isShared(): boolean {
-    return this.#lock.kind.isShared
   }
 
   onRefused(): void {

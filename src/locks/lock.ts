@@ -31,6 +31,8 @@ interface CallerContext {
   readonly joined?: Lease
 }
 
+const OUTSIDE: CallerContext = {}
+
 /**
  * A lock on one name, shared by everyone who uses a lock of the same kind with that name on this Redis: this process, other
  * Node processes, and Java processes that use Redisson. The client method that creates it determines the kind; all kinds
@@ -234,15 +236,15 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal Asks once. @returns the hold, or how the caller goes on */
   override ask(request: Request): Promise<H | undefined | Unfinished<H>> {
     const { context, kind, key, name: lockName } = this
-    const { terms, waitTimeMs, within } = request
+    const { terms, waitTimeMs, within, isOutside } = request
     try {
-      const { reentered, joined, handOffs = 0 } = this.#callerOf(within)
+      const { reentered, joined, handOffs = 0 } = isOutside ? OUTSIDE : this.#callerOf(within)
       if (!reentered) context.assertOpen(lockName)
       if (terms.atLeastMs !== undefined && kind.isShared) {
         const allowed = `a lock that one owner holds at a time, which a ${kind.title} is not`
         throw new ConfigError('atLeastMs', undefined, allowed, { lockName })
       }
-      const lease = reentered ?? this.possess(joined)
+      const lease = reentered ?? this.possess(joined, isOutside)
       // The lease is requested for all of `atLeastMs`: so it keeps the lock even if this process dies.
       const leaseTimeMs = Math.max(terms.leaseTimeMs ?? context.watchdogTimeoutMs, terms.atLeastMs ?? 0)
       if (reentered) return this.#waitInside(reentry(reentered, handOffs, terms, leaseTimeMs), reentered, request)
@@ -305,11 +307,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /**
    * @internal A new lease of the owner of the current scope or of a new one, for which the owner's field is claimed.
    * @param joined  the lease whose owner takes it instead, without claiming the field yet
+   * @param isOutside  there is no scope
    */
-  possess(joined?: Lease): Lease {
+  possess(joined?: Lease, isOutside = false): Lease {
     const { context, kind, key } = this
-    const owner = joined?.owner ?? currentScope(context)?.ownerFor(fieldOf(kind, key)) ?? context.owners.next()
-    return new Lease(context, kind, this, owner, joined)
+    const ofScope = isOutside ? undefined : currentScope(context)?.ownerFor(fieldOf(kind, key))
+    return new Lease(context, kind, this, joined?.owner ?? ofScope ?? context.owners.next(), joined)
   }
 
   /**

@@ -62,6 +62,9 @@ export type MaybeRan<T> = { ran: true; value: T } | { ran: false; value?: undefi
 
 export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
 
+/** What a call without options has. */
+export const NO_OPTIONS: Readonly<Record<string, never>> = Object.freeze(Object.create(null))
+
 export const HOLD_OPTIONS = { leaseTimeMs: 1, maxHoldMs: 1, warnAfterMs: 1, label: 1 }
 export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1 }
 export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, atLeastMs: 1, release: 1, onAcquire: 1, onRelease: 1 }
@@ -73,6 +76,8 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
+  /** Whether the call chain is certain to be inside no hold and no scope. */
+  readonly isOutside?: boolean
   /** The call throws if its wait time ends first, and names the holder of the lock. */
   readonly isRequired?: boolean
   /** The holder, if it was looked up before the call left its queue. */

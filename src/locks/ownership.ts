@@ -84,6 +84,11 @@ function membersIn({ holds, scope }: Frame): readonly Hold[] {
   return scope ? members.filter(({ lease }) => lease.context === scope.client) : members
 }
 
+/** Whether the caller is inside no hold and no scope, of any client. */
+export function isOutsideAll(): boolean {
+  return around().length === 0
+}
+
 /** The frames around the caller; none if the client does not follow call chains. */
 function framesAround({ implicitReentry }: HoldingClient): readonly Frame[] {
   return implicitReentry ? (around() as readonly Frame[]) : []

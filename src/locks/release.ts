@@ -1,5 +1,6 @@
 // The commands that release a lock, also in the background.
 import { AsyncResource } from 'node:async_hooks'
+import type { Caller } from '../delivery/batch.js'
 import type { LateCopies } from '../delivery/late-copies.js'
 import { toInteger } from '../delivery/replies.js'
 import type { ScriptCall } from '../lua/script.js'
@@ -28,6 +29,8 @@ interface Releasable {
   readonly field: string
   readonly copies: LateCopies
   releaseInBackground(): void
+  /** Redis did not know the holder when its last hold was released. @returns rejects with the loss */
+  releasedLate(hold: Hold): Promise<never>
 }
 
 /** The outcome of a release. */
@@ -40,77 +43,98 @@ interface Released {
 }
 
 /**
- * Ends the last hold of a lease in Redis, after the lease has ended it.
+ * Ends the last hold of a lease in Redis, after the lease has ended it: frees the lock, and repeats the command until Redis
+ * replies or `commandTimeoutMs` is over.
+ * @param now  on the clock
  * @param leasedUntil  until when Redis was certain to keep the lease, on the clock
  * @param queue  the callers of this client that wait for the lock
- * @param onGone  called if the lock was lost before; rejects with the loss
- * @throws as `release` fails
+ * @throws {LeaseLostError} the lock was lost before
+ * @throws {OutcomeUnknownError} Redis did not answer: the release is repeated in the background
+ * @throws {WrongTypeError} something else was written to the key: the lock is gone
  */
 export function releaseLast(
   lease: Releasable,
   hold: Hold,
+  now: number,
   leasedUntil: number,
   queue: WaitQueue | undefined,
-  onGone: () => Promise<never>,
 ): Promise<void> {
-  const { context } = lease
-  const { clock } = context
-  return new Promise((resolve, reject) => {
-    const done = (released: Released): void => {
-      // If only the release came too late, the critical section was over in time.
-      if (released.receivers === null && !released.mayHaveRunBefore && clock.now() < leasedUntil) {
-        resolve(onGone())
-        return
-      }
-      holdEnded(hold, 'released')
-      if (settleRelease(lease, released, queue)) clock.afterPoll(resolve)
-      else resolve()
-    }
-    const failed = (error: unknown): void => {
-      holdEnded(hold, 'released') // it is not known to have been lost
-      reject(error)
-    }
-    // Whoever observes the end of a hold does so in the context of the call that ended it.
-    if (endIsObserved(context)) release(lease, queue, AsyncResource.bind(done), AsyncResource.bind(failed))
-    else release(lease, queue, done, failed)
+  const { context, kind, key, holder, handOffs } = lease
+  const withTurnQueue = context.turnQueues.of(kind)?.release(key, holder, queue?.ticketForRelease(handOffs > 0))
+  return new Promise((released, failed) => {
+    const release = new Release(lease, hold, now, leasedUntil, queue, withTurnQueue, released, failed)
+    context.scripts.submit(release, undefined, now)
   })
 }
 
-/**
- * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over. Calls `done` or `failed`
- * once, in any asynchronous context.
- * @param queue  the callers of this client that wait for it
- * @param failed  called with an OutcomeUnknownError if Redis did not answer: the release is repeated in the background; or with
- *   a WrongTypeError if something else was written to the key: the lock is gone
- */
-function release(
-  lease: Releasable,
-  queue: WaitQueue | undefined,
-  done: (released: Released) => void,
-  failed: (error: unknown) => void,
-): void {
-  const { context, kind, key, holder, handOffs } = lease
-  const { scripts, clock } = context
-  const withTurnQueue = context.turnQueues.of(kind)?.release(key, holder, queue?.ticketForRelease(handOffs > 0))
-  const call = withTurnQueue ?? kind.release(key, holder)
-  const { reconnects } = scripts
-  const sentAt = clock.now()
-  const again = (error: unknown): void => {
-    releaseAgain(lease, withTurnQueue, sentAt, reconnects, error).then(done, failed)
+/** The release of the last hold of a lease, from when it is sent until its caller has the outcome. */
+class Release implements Caller {
+  readonly call: ScriptCall
+  readonly #reconnects: number
+  /** Whoever observes the end of a hold does so in the context of the call that ended it. */
+  readonly #caller: AsyncResource | undefined
+
+  constructor(
+    readonly lease: Releasable,
+    readonly hold: Hold,
+    readonly sentAt: number,
+    readonly leasedUntil: number,
+    readonly queue: WaitQueue | undefined,
+    /** The call, if it uses the turn queue. */
+    readonly withTurnQueue: ScriptCall | undefined,
+    readonly released: (loss?: Promise<never>) => void,
+    readonly failed: (error: unknown) => void,
+  ) {
+    const { context, kind, key, holder } = lease
+    this.call = withTurnQueue ?? kind.release(key, holder)
+    this.#reconnects = context.scripts.reconnects
+    if (endIsObserved(context)) this.#caller = new AsyncResource('HoldfastRelease')
   }
-  const onReply = (reply: unknown): void => {
+
+  resolve(reply: unknown): void {
+    const { lease, withTurnQueue } = this
+    const { context, name } = lease
     let receivers: number | null
     try {
       receivers = toInteger(reply)
     } catch (error) {
-      again(error)
+      this.reject(error)
       return
     }
-    if (receivers === -1) context.emit('warning', publishRefused(lease.name))
-    const mayHaveRunBefore = scripts.reconnects !== reconnects
-    done({ receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined })
+    if (receivers === -1) context.emit('warning', publishRefused(name))
+    const mayHaveRunBefore = context.scripts.reconnects !== this.#reconnects
+    this.#done({ receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined })
   }
-  scripts.submit({ call, resolve: onReply, reject: again })
+
+  reject(error: unknown): void {
+    releaseAgain(this.lease, this.withTurnQueue, this.sentAt, this.#reconnects, error).then(
+      (released) => this.#done(released),
+      (failure: unknown) => {
+        this.#ended() // it is not known to have been lost
+        this.failed(failure)
+      },
+    )
+  }
+
+  #done(released: Released): void {
+    const { lease, hold, queue, leasedUntil } = this
+    const { clock } = lease.context
+    // If only the release came too late, the critical section was over in time.
+    if (released.receivers === null && !released.mayHaveRunBefore && clock.now() < leasedUntil) {
+      this.released(
+        this.#caller ? this.#caller.runInAsyncScope(() => lease.releasedLate(hold)) : lease.releasedLate(hold),
+      )
+      return
+    }
+    this.#ended()
+    if (settleRelease(lease, released, queue)) clock.afterPoll(this.released)
+    else this.released()
+  }
+
+  #ended(): void {
+    if (this.#caller) this.#caller.runInAsyncScope(holdEnded, undefined, this.hold, 'released')
+    else holdEnded(this.hold, 'released')
+  }
 }
 
 /**
@@ -118,7 +142,7 @@ function release(
  * @param withTurnQueue  the call that failed, if it used the turn queue
  * @param sentAt  when it was sent, on the clock
  * @param reconnects  of the connection before
- * @throws as `release` fails
+ * @throws as `releaseLast`
  */
 async function releaseAgain(
   lease: Releasable,

@@ -8,6 +8,12 @@ import type { LockedCallback, WithLockOptions } from './options.js'
 import { runWithHold } from './ownership.js'
 import { runObserved } from './reporting/observation.js'
 
+/** How a call gets its hold. Awaited where the hold is used: each function in between would cost promises of its own. */
+export interface Pending<A, H extends Hold> {
+  readonly asked: A | Promise<A>
+  holdOf(asked: A): H | Promise<H>
+}
+
 /**
  * Run `fn` with the lock held, and release it. Which error wins:
  * 1. What `fn` or `onAcquire` threw. A release that fails too is only reported: a loss as `lost`, the rest as a `warning`.
@@ -17,13 +23,15 @@ import { runObserved } from './reporting/observation.js'
  *
  * With `release: 'background'` nothing waits for the reply to the release, so that neither 2 nor 3 can come from it.
  */
-export async function runWithLock<T, H extends Hold>(
+export async function withLock<T, H extends Hold, A>(
   context: Context,
   lockName: string,
-  hold: H,
+  pending: Pending<A, H>,
   { onAcquire, onRelease, release }: WithLockOptions<H>,
   fn: LockedCallback<T, H>,
 ): Promise<T> {
+  const got = pending.holdOf(await pending.asked)
+  const hold = got instanceof Promise ? await got : got
   let value: T
   hold.keepAtLeast()
   const startedAt = context.clock.now()

@@ -29,20 +29,21 @@ export class DenseSet<T extends object> {
   }
 
   has(item: T): boolean {
-    const place = (item as Placed)[this.#field]
+    const place = (item as Placed)[this.#field] ?? -1
     // Reading an array at -1 is slow.
-    return place !== undefined && place >= 0 && this.#items[place] === item
+    return place >= 0 && this.#items[place] === item
   }
 
   add(item: T): void {
-    if (this.has(item)) return
+    const place = (item as Placed)[this.#field] ?? -1
+    if (place >= 0 && this.#items[place] === item) return
     ;(item as Placed)[this.#field] = this.#items.length
     this.#items.push(item)
   }
 
   delete(item: T): void {
-    if (!this.has(item)) return
-    const place = (item as Placed)[this.#field] as number
+    const place = (item as Placed)[this.#field] ?? -1
+    if (place < 0 || this.#items[place] !== item) return
     const last = this.#items.pop() as T
     if (last !== item) {
       this.#items[place] = last

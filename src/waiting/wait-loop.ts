@@ -37,10 +37,16 @@ export interface Attempt<T> {
   undo(left: readonly Outcome<T>[]): void
 }
 
+/** What learns of the outcome of an attempt. One of its functions is called once, in any asynchronous context. */
+export interface OutcomeSink<T> {
+  done(outcome: Outcome<T>): void
+  failed(error: unknown): void
+}
+
 /** An attempt that can also be made without a promise. */
 export interface DirectAttempt<T> extends Attempt<T> {
-  /** As `run`, without a turn. Calls `done` or `failed` once, in any asynchronous context. */
-  start(caller: Caller, done: (outcome: Outcome<T>) => void, failed: (error: unknown) => void): void
+  /** As `run`, without a turn. */
+  start(caller: Caller, sink: OutcomeSink<T>): void
 }
 
 /**
@@ -112,8 +118,8 @@ export const OUTAGE_PATIENCE_MS = 15_000
  * @throws the signal's reason, immediately
  * @throws the error of the last attempt
  */
-export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | undefined> {
-  return await waitInQueue(wait, tools, new Attempts(wait, tools.clock, wait.deadlineAt))
+export function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | undefined> {
+  return waitInQueue(wait, tools, new Attempts(wait, tools.clock, wait.deadlineAt))
 }
 
 /**
@@ -127,28 +133,53 @@ export function askFirst<T>(
   tools: WaitTools,
   isOnly: boolean,
 ): Promise<T | undefined | Unfinished<T>> {
-  const { clock, waitQueues } = tools
-  const { queue } = wait
-  const attempts = new Attempts(wait, clock, isOnly ? Number.POSITIVE_INFINITY : wait.deadlineAt)
+  const attempts = new Attempts(wait, tools.clock, isOnly ? Number.POSITIVE_INFINITY : wait.deadlineAt)
   const { waiter } = attempts
   const goOn = isOnly ? tryOn : waitInQueue
-  if (waiter.hasLeft || (!isOnly && !waitQueues.askAlone(queue, waiter)))
+  if (waiter.hasLeft || (!isOnly && !tools.waitQueues.askAlone(wait.queue, waiter))) {
     return wait.finish(goOn(wait, tools, attempts))
-  return new Promise((resolve) => {
-    attempts.start(
-      wait.attempt,
-      (outcome) => {
-        if (outcome.is !== 'granted') {
-          return resolve(new Unfinished(() => wait.finish(goOn(wait, tools, attempts, () => Promise.resolve(outcome)))))
-        }
-        waitQueues.answered(queue, waiter, wait.isShared ? undefined : outcome.leaseMs)
-        attempts.end()
-        wait.onEnd?.()
-        resolve(outcome.value)
-      },
-      (error) => resolve(new Unfinished(() => wait.finish(goOn(wait, tools, attempts, () => Promise.reject(error))))),
-    )
-  })
+  }
+  return new Promise((resolve) => attempts.start(wait.attempt, new FirstOutcome(wait, tools, attempts, goOn, resolve)))
+}
+
+/** Goes on with a wait. @param first  the outcome of an attempt that was made already */
+type GoOn<T> = (
+  wait: Wait<T>,
+  tools: WaitTools,
+  attempts: Attempts<T>,
+  first?: () => Promise<Outcome<T>>,
+) => Promise<T | undefined>
+
+/** What becomes of a wait with its first attempt. */
+class FirstOutcome<T> implements OutcomeSink<T> {
+  constructor(
+    readonly wait: DirectWait<T>,
+    readonly tools: WaitTools,
+    readonly attempts: Attempts<T>,
+    readonly goOn: GoOn<T>,
+    readonly resolve: (got: T | Unfinished<T>) => void,
+  ) {}
+
+  done(outcome: Outcome<T>): void {
+    if (outcome.is !== 'granted') {
+      this.#goOn(() => Promise.resolve(outcome))
+      return
+    }
+    const { wait, tools, attempts } = this
+    tools.waitQueues.answered(wait.queue, attempts.waiter, wait.isShared ? undefined : outcome.leaseMs)
+    attempts.end()
+    wait.onEnd?.()
+    this.resolve(outcome.value)
+  }
+
+  failed(error: unknown): void {
+    this.#goOn(() => Promise.reject(error))
+  }
+
+  #goOn(first: () => Promise<Outcome<T>>): void {
+    const { wait, tools, attempts, goOn } = this
+    this.resolve(new Unfinished(() => wait.finish(goOn(wait, tools, attempts, first))))
+  }
 }
 
 /** @param first  the outcome of an attempt that was made already */
@@ -257,8 +288,8 @@ async function sleep<T>(
  * @returns what was granted, or undefined if it was refused
  * @throws as `waitFor`, without retries
  */
-export async function tryOnce<T>(wait: Wait<T>, tools: WaitTools): Promise<T | undefined> {
-  return await tryOn(wait, tools, new Attempts(wait, tools.clock, Number.POSITIVE_INFINITY))
+export function tryOnce<T>(wait: Wait<T>, tools: WaitTools): Promise<T | undefined> {
+  return tryOn(wait, tools, new Attempts(wait, tools.clock, Number.POSITIVE_INFINITY))
 }
 
 /** @param first  the outcome of an attempt that was made already */
@@ -287,21 +318,25 @@ async function tryOn<T>(
   }
 }
 
+const NOTHING: readonly never[] = []
+
 /**
  * The attempts of one wait, one at a time, and the rule for its end: once the caller has its result and no attempt is in
  * flight, `undo` gets every outcome that did not reach the caller. Exactly once, however the wait ends and however late
  * the last reply arrives.
  */
-class Attempts<T> {
+class Attempts<T> implements OutcomeSink<T> {
   readonly waiter: Waiter<T>
   readonly #attempt: Attempt<T>
-  #left: readonly Outcome<T>[] = []
+  /** Of the first attempt, if that is made without a promise. */
+  #first: OutcomeSink<T> | undefined
+  #left: readonly Outcome<T>[] = NOTHING
   #isInFlight = false
   #isOver = false
 
-  constructor({ attempt, lockName, signal, takeOver }: Wait<T>, clock: Clock, deadlineAt: number) {
-    this.#attempt = attempt
-    this.waiter = new Waiter(clock, lockName, deadlineAt, signal, takeOver)
+  constructor(wait: Wait<T>, clock: Clock, deadlineAt: number) {
+    this.#attempt = wait.attempt
+    this.waiter = new Waiter(clock, wait.lockName, deadlineAt, wait.signal, wait)
   }
 
   /**
@@ -317,26 +352,29 @@ class Attempts<T> {
     return waiter.unlessDismissed(this.#attempt.run(waiter, turn), (outcome) => this.#settled(outcome))
   }
 
-  /** The first attempt, which may be made without a promise. Calls `done` or `failed` once, as `next` settles. */
-  start(attempt: DirectAttempt<T>, done: (outcome: Outcome<T>) => void, failed: (error: unknown) => void): void {
-    const { waiter } = this
+  /** Makes the first attempt without a promise. @param first  learns of it as from the promise of `next` */
+  start(attempt: DirectAttempt<T>, first: OutcomeSink<T>): void {
     const pending = attempt.untilReady?.()
-    if (pending !== undefined) return void this.#whenReady(pending).then(done, failed)
+    if (pending !== undefined) {
+      this.#whenReady(pending).then(first.done.bind(first), first.failed.bind(first))
+      return
+    }
     this.#isInFlight = true
-    waiter.whenDismissed(failed)
-    attempt.start(
-      waiter,
-      (outcome) => {
-        waiter.whenDismissed(undefined)
-        this.#settled(outcome)
-        if (!waiter.hasLeft) done(outcome)
-      },
-      (error) => {
-        waiter.whenDismissed(undefined)
-        this.#settled()
-        if (!waiter.hasLeft) failed(error)
-      },
-    )
+    this.#first = first
+    this.waiter.inFlight = first
+    attempt.start(this.waiter, this)
+  }
+
+  done(outcome: Outcome<T>): void {
+    this.waiter.inFlight = undefined
+    this.#settled(outcome)
+    if (!this.waiter.hasLeft) this.#first?.done(outcome)
+  }
+
+  failed(error: unknown): void {
+    this.waiter.inFlight = undefined
+    this.#settled()
+    if (!this.waiter.hasLeft) this.#first?.failed(error)
   }
 
   /** @param outcome  of an attempt; undefined: it failed */

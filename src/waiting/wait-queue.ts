@@ -4,7 +4,7 @@ import { NameMap } from '../util/collections.js'
 import type { Inbox, TurnMessage } from './inbox.js'
 import { IDLE_MS, Listening, type LockSubscription, OTHERS_TURN_MS } from './listening.js'
 import { TurnQueue, type TurnRequest, type TurnTicket } from './turn-queue.js'
-import type { Waiter } from './waiter.js'
+import { Waiter } from './waiter.js'
 import type { Wakeups } from './wakeups.js'
 
 /** How the waiters of one client learn of a release. */
@@ -243,9 +243,8 @@ export class WaitQueues {
   readonly #clock: Clock
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
-  readonly #queues = new NameMap<WaitQueue>()
-  /** Who asks for a lock for which nobody else of this client waits. */
-  readonly #alone = new NameMap<Waiter>()
+  /** The queue of a name; or who asks for a lock for which nobody else of this client waits. */
+  readonly #queues = new NameMap<WaitQueue | Waiter>()
 
   constructor(clock: Clock, wakeups: Wakeups, inbox: Inbox) {
     this.#clock = clock
@@ -255,10 +254,9 @@ export class WaitQueues {
 
   /** Adds a waiter at the end of a queue, behind the one that asks alone. */
   join(name: PropertyKey, source: WakeUpSource, waiter: Waiter): WaitQueue {
-    const queue = this.#queues.get(name) ?? this.#open(name, source)
-    const first = this.#alone.get(name)
-    this.#alone.delete(name)
-    if (first) queue.join(first)
+    const present = this.#queues.get(name)
+    const queue = present instanceof WaitQueue ? present : this.#open(name, source)
+    if (present instanceof Waiter) queue.join(present)
     queue.join(waiter)
     return queue
   }
@@ -268,25 +266,28 @@ export class WaitQueues {
    * @returns false: somebody does
    */
   askAlone(name: PropertyKey, waiter: Waiter): boolean {
-    if (this.#queues.get(name) || this.#alone.get(name)) return false
-    this.#alone.set(name, waiter)
+    if (this.#queues.get(name) !== undefined) return false
+    this.#queues.set(name, waiter)
     return true
   }
 
   /** It got the lock. @param leaseMs  undefined: others may have it at the same time */
   answered(name: PropertyKey, waiter: Waiter, leaseMs: number | undefined): void {
-    if (this.#alone.get(name) === waiter) this.#alone.delete(name)
-    else this.#queues.get(name)?.leave(waiter, leaseMs === undefined ? undefined : this.#clock.now() + leaseMs)
+    const queue = this.#queues.get(name)
+    if (queue === waiter) this.#queues.delete(name)
+    else this.at(name)?.leave(waiter, leaseMs === undefined ? undefined : this.#clock.now() + leaseMs)
   }
 
   /** Whether a caller of this client waits or asks for the lock. */
   isWanted(name: PropertyKey): boolean {
-    return this.#alone.get(name) !== undefined || (this.#queues.get(name)?.hasWaiters ?? false)
+    const queue = this.#queues.get(name)
+    return queue instanceof WaitQueue ? queue.hasWaiters : queue !== undefined
   }
 
   /** The queue of this name, if a caller waits there or did a moment ago. */
   at(name: PropertyKey): WaitQueue | undefined {
-    return this.#queues.get(name)
+    const queue = this.#queues.get(name)
+    return queue instanceof WaitQueue ? queue : undefined
   }
 
   /** How many callers wait. */
@@ -301,11 +302,11 @@ export class WaitQueues {
 
   /** Closes the queues without waiters. */
   close(): void {
-    for (const queue of this.#queues.values()) queue.close()
+    for (const queue of this.#queues.values()) if (queue instanceof WaitQueue) queue.close()
   }
 
   #all(): Waiter[] {
-    return [...this.#alone.values(), ...this.#queues.values().flatMap((queue) => [...queue.waiters])]
+    return this.#queues.values().flatMap((queue) => (queue instanceof WaitQueue ? [...queue.waiters] : [queue]))
   }
 
   #open(name: PropertyKey, { channel, leaveTurnQueue }: WakeUpSource): WaitQueue {

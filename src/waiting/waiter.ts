@@ -8,6 +8,16 @@ export interface Caller {
   readonly hasLeft: boolean
 }
 
+/** What learns at once that the caller is sent away. */
+export interface Dismissed {
+  failed(reason: unknown): void
+}
+
+/** Turns what a caller of this client releases into what is waited for; undefined: it does not fit, or nothing does. */
+export interface Taker<T> {
+  readonly takeOver?: ((offered: unknown) => T | undefined) | undefined
+}
+
 /**
  * One caller's wait: a pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's signal, or
  * when the client closes. A wake-up that arrives outside a pause is kept for the next one.
@@ -18,7 +28,10 @@ export class Waiter<T = unknown> implements Caller {
   readonly deadlineAt: number
   readonly #clock: Clock
   readonly #stopListening: (() => void) | undefined
-  readonly #takeOver: ((offered: unknown) => T | undefined) | undefined
+  readonly #taker: Taker<T> | undefined
+  hasLeft = false
+  /** The attempt in flight, if it is to learn that the caller is sent away. */
+  inFlight: Dismissed | undefined
   #woken = false
   /** A wake-up does not end the pause before this, on the clock. */
   #sleepsUntil = 0
@@ -26,18 +39,10 @@ export class Waiter<T = unknown> implements Caller {
   #resume: (() => void) | undefined
   /** Ends the pause after this many ms. */
   #endIn: ((ms: number) => void) | undefined
-  #dismissal: { readonly reason: unknown } | undefined
-  #onDismissed: ((reason: unknown) => void) | undefined
+  #reason: unknown
 
-  /** @param takeOver  turns what a caller of this client releases into what is waited for; undefined: it cannot */
-  constructor(
-    clock: Clock,
-    lockName: string,
-    deadlineAt: number,
-    signal: AbortSignal | undefined,
-    takeOver?: (offered: unknown) => T | undefined,
-  ) {
-    this.#takeOver = takeOver
+  constructor(clock: Clock, lockName: string, deadlineAt: number, signal: AbortSignal | undefined, taker?: Taker<T>) {
+    this.#taker = taker
     this.lockName = lockName
     this.deadlineAt = deadlineAt
     this.#clock = clock
@@ -49,19 +54,16 @@ export class Waiter<T = unknown> implements Caller {
     return this.#clock.now() >= this.deadlineAt
   }
 
-  get hasLeft(): boolean {
-    return this.#dismissal !== undefined
-  }
-
   throwIfDismissed(): void {
-    if (this.#dismissal && !this.#taken) throw this.#dismissal.reason
+    if (this.hasLeft && !this.#taken) throw this.#reason
   }
 
   /** Sends the caller away with an error: the signal's reason, or that the client closes. */
   dismiss(reason: unknown): void {
-    if (this.#dismissal) return
-    this.#dismissal = { reason }
-    this.#onDismissed?.(reason)
+    if (this.hasLeft) return
+    this.hasLeft = true
+    this.#reason = reason
+    this.inFlight?.failed(reason)
     this.#resume?.()
   }
 
@@ -72,7 +74,7 @@ export class Waiter<T = unknown> implements Caller {
    */
   offer(offered: unknown): boolean {
     if (!this.#resume || this.isTimeOver) return false
-    const granted = this.#takeOver?.(offered)
+    const granted = this.#taker?.takeOver?.(offered)
     if (granted === undefined) return false
     this.#taken = { granted }
     // Taking it over may have ended a hold, and with it the pause.
@@ -110,7 +112,7 @@ export class Waiter<T = unknown> implements Caller {
   pause(maxMs: number, sleepsUntil = 0): Promise<void> {
     const now = this.#clock.now()
     const ms = Math.min(this.#woken ? sleepsUntil - now : maxMs, maxMs, this.deadlineAt - now)
-    if (this.#dismissal || this.#taken || ms <= 0) return Promise.resolve()
+    if (this.hasLeft || this.#taken || ms <= 0) return Promise.resolve()
     this.#sleepsUntil = Math.min(sleepsUntil, now + ms)
     return new Promise((resolve) => {
       let cancel: (() => void) | undefined
@@ -127,26 +129,21 @@ export class Waiter<T = unknown> implements Caller {
     })
   }
 
-  /** @param action  called with the reason if the caller is sent away while an attempt is in flight; undefined: it has ended */
-  whenDismissed(action: ((reason: unknown) => void) | undefined): void {
-    this.#onDismissed = action
-  }
-
   /**
    * Settles like `pending`, but rejects as soon as the caller is sent away.
    * @param onSettled  called when `pending` settles, even after the caller has left; undefined: it was rejected
    */
   unlessDismissed<A>(pending: Promise<A>, onSettled?: (value?: A) => void): Promise<A> {
     return new Promise((resolve, reject) => {
-      this.#onDismissed = reject
+      this.inFlight = { failed: reject }
       pending.then(
         (value) => {
-          this.#onDismissed = undefined
+          this.inFlight = undefined
           onSettled?.(value)
           resolve(value)
         },
         (error: unknown) => {
-          this.#onDismissed = undefined
+          this.inFlight = undefined
           onSettled?.()
           reject(error)
         },

@@ -38,7 +38,8 @@ export const FIRST_TICK_MS = 1_000
  * armed: most programs lock again before it would fire, and arming it for each lock costs more than the rest.
  */
 export class Watchdog {
-  #threadClient: ThreadClient | undefined
+  /** The watchdog thread, if the client uses it: it renews while this event loop is blocked. */
+  threadClient: ThreadClient | undefined
   /** How late the timer fired the last time, ms. */
   delayMs = 0
   readonly #clock: Clock
@@ -63,16 +64,6 @@ export class Watchdog {
     this.#renewer = new Renewer(clock, random, scripts, renewals, isWanted, onRefused, onRenewed, onRenewal)
   }
 
-  /** The watchdog thread, if the client uses it: it renews while this event loop is blocked. */
-  get threadClient(): ThreadClient | undefined {
-    return this.#threadClient
-  }
-
-  /** From now on that thread also renews; undefined: none does. */
-  useThread(threadClient: ThreadClient | undefined): void {
-    this.#threadClient = threadClient
-  }
-
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
   watch(lease: Watched, isWanted: boolean, now: number): void {
     if (this.#watched.size === 0) {
@@ -88,9 +79,7 @@ export class Watchdog {
   schedule(lease: Watched, now = this.#clock.now()): void {
     this.inspect(lease, now)
     // If the grant took long to arrive (a slow link, an unreachable server), the next tick may be too late.
-    if (isRenewed(lease) && now - lease.leasedAt > this.#periodMs / 2) {
-      this.#renewSoon(lease)
-    }
+    if (now - lease.leasedAt > this.#periodMs / 2 && isRenewed(lease)) this.#renewSoon(lease)
   }
 
   /** Leases that one command granted are renewed by one command. */
@@ -105,7 +94,7 @@ export class Watchdog {
 
   /** The same for a hold that needed no command, as after a hand-off. */
   inspect(lease: Watched, now = this.#clock.now()): void {
-    this.#threadClient?.watch(lease)
+    this.threadClient?.watch(lease)
     this.#wakeBy(Math.min(this.#nextRenewalAt, this.#nextTickAt, lease.inspect(now)))
   }
 
@@ -115,7 +104,7 @@ export class Watchdog {
    */
   unwatch(lease: Watched): boolean {
     this.#watched.delete(lease)
-    return this.#threadClient?.unwatch(lease) ?? false
+    return this.threadClient?.unwatch(lease) ?? false
   }
 
   /** After a reconnect: Redis may have lost its data, or this may be another server. Every lease is checked at once. */
@@ -157,7 +146,7 @@ export class Watchdog {
 
   #renewNextAt(at: number): void {
     this.#nextRenewalAt = at
-    this.#threadClient?.heartbeat(at)
+    this.threadClient?.heartbeat(at)
   }
 
   #wakeBy(at: number): void {

@@ -63,7 +63,7 @@ export class Owner {
 
   /** Redis has released what it took, and no copy of that release is under way. */
   released(field: string): void {
-    this.unclaim(field)
+    this.#claimed?.delete(field)
     this.#hasReleased = true
   }
 

@@ -1,7 +1,7 @@
 /** Time limits of commands: one timer, and each limit as exact as a timer of its own. */
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
-import { Deadlines } from '../../src/delivery/deadlines.js'
+import { Deadlines, type Limited } from '../../src/delivery/deadlines.js'
 import { VirtualClock } from '../../src/testing/virtual-clock.js'
 
 const LIMIT_MS = 3_000
@@ -19,10 +19,16 @@ describe('time limits', () => {
 
   /** A command without a reply, until the returned function is called. */
   function send(name: string): () => void {
-    const end = deadlines.add(clock.now(), () => {
+    const end = (): void => {
+      command.isDone = true
+      deadlines.ended()
+    }
+    const timeOut = (): void => {
       over.push([name, clock.now() - startedAt])
       end()
-    })
+    }
+    const command: Limited = { endsAt: clock.now() + LIMIT_MS, timeOut, isDone: false, next: undefined }
+    deadlines.add(command)
     return end
   }
 

@@ -250,7 +250,7 @@ describe('a lease that the watchdog thread renews, too', () => {
       heartbeat: () => {},
       close: async () => {},
     }
-    watchdog.useThread(client as ThreadClient)
+    watchdog.threadClient = client as ThreadClient
   }
 
   it('a lease that the thread renews too is followed by one that a late renewal cannot extend', async () => {

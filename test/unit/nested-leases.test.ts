@@ -251,9 +251,9 @@ describe('what an outer hold has of a nested one', () => {
     }
     fixture.clock.block(WATCHDOG_MS - 1_000)
     fixture.redis.execute(['PEXPIRE', 'a', String(WATCHDOG_MS)])
-    watchdog.useThread(thread as ThreadClient)
+    watchdog.threadClient = thread as ThreadClient
     await inner.unlock()
-    watchdog.useThread(undefined)
+    watchdog.threadClient = undefined
     await fixture.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
     fixture.assertSafe(outer)
     await outer.unlock()

@@ -30,7 +30,7 @@ interface WaiterOptions {
 }
 
 function newWaiter({ waitTimeMs = Number.POSITIVE_INFINITY, takeOver }: WaiterOptions = {}): Waiter<string> {
-  return new Waiter(clock, 'a', clock.now() + waitTimeMs, undefined, takeOver)
+  return new Waiter(clock, 'a', clock.now() + waitTimeMs, undefined, { takeOver })
 }
 
 /** How long the pause lasts, ms; undefined: it is not over after `limitMs`. */

@@ -30,6 +30,7 @@ export interface IoredisLike {
     /** Only on a Cluster. */
     readonly redisOptions?: Credentials | undefined
   }
+  call(command: string, args: string[]): Promise<unknown>
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike
   subscribe(...channels: string[]): Promise<unknown>
@@ -39,6 +40,13 @@ export interface IoredisLike {
   on(event: string, listener: (...args: any[]) => void): unknown
   // biome-ignore lint/suspicious/noExplicitAny: as above
   off(event: string, listener: (...args: any[]) => void): unknown
+}
+
+/** Sends one command. */
+export function call(client: IoredisLike, command: readonly string[]): Promise<unknown> {
+  const name = command[0] as string
+  // ioredis looks the name up in lower case, and converts it more than once. It copies the arguments anyway.
+  return client.call(name === 'EVALSHA' ? 'evalsha' : name, command.slice(1))
 }
 
 /**

@@ -8,7 +8,7 @@ import { clusterMasterStatus } from '../cluster-master-status.js'
 import { warnOfRefusedSignIn } from '../connection-error.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
-import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
+import { call, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
 
 /** The additional part of an ioredis Cluster. */
 export interface IoredisClusterLike extends IoredisLike {
@@ -84,9 +84,8 @@ export class IoredisClusterPort implements RedisPort {
     })
   }
 
-  async send(command: readonly string[]): Promise<unknown> {
-    const [name, ...args] = command as [string, ...string[]]
-    return await this.#cluster.call(name === 'EVALSHA' ? 'evalsha' : name, ...args)
+  send(command: readonly string[]): Promise<unknown> {
+    return call(this.#cluster, command)
   }
 
   async masters(): Promise<readonly string[]> {

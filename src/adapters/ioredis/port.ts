@@ -8,6 +8,7 @@ import { replaceWhenUnresponsive } from '../replaceable-port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelAddress, SentinelMasterStatus } from '../sentinel-master-status.js'
 import {
+  call,
   DISCONNECT_TIMEOUT_MS,
   end,
   type IoredisLike,
@@ -191,9 +192,7 @@ class IoredisPort implements RedisPort {
   }
 
   send(command: readonly string[]): Promise<unknown> {
-    // ioredis looks the name up in lower case, and converts it more than once.
-    const [name, ...args] = command as [string, ...string[]]
-    return this.#client.call(name === 'EVALSHA' ? 'evalsha' : name, ...args)
+    return call(this.#client, command)
   }
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {

@@ -231,10 +231,11 @@ export async function settled<H>(
 
 /** The caller gets a hold: from here on its end is reported. A grant that comes too late for its caller never gets here. */
 export function reportGranted<H extends Hold>(hold: H, observed: ObservedRequest | undefined): H {
-  hold.hold.hasCaller = true
+  const held = hold.hold
+  held.hasCaller = true
   observed?.granted(hold)
-  const { lostError } = hold.hold
-  if (lostError) holdEnded(hold.hold, 'lost', lostError)
+  const { lostError } = held
+  if (lostError) holdEnded(held, 'lost', lostError)
   return hold
 }
 
