@@ -47,7 +47,7 @@ const TRUST_MS = 1_000
 const MASTER_STATUS_MS = 500
 /**
  * How long a master without replicas is distrusted although it should have some, ms. If it was replaced, it is demoted
- * well before that. Waiters are patient for longer.
+ * well before that. Waiters wait longer than that.
  */
 const DISTRUST_MS = 10_000
 

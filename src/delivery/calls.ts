@@ -11,7 +11,7 @@ export class Calls {
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #timeoutMs: number
-  /** Of the calls that may take `#timeoutMs`: nearly all. */
+  /** Deadlines of the calls with the default timeout, which nearly all have. */
   readonly #deadlines: Deadlines
 
   /** @param timeoutMs  the usual time limit */

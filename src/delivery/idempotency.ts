@@ -14,7 +14,7 @@ const BATCH_SIZE = 1_000
 const MAX_TRY_MS = 20_000
 /** Longer than Redis keeps a stored reply after the last operation, ms. */
 const KEPT_MS = 1_300_000
-/** How often in a row to accept that the clock of Redis was set. */
+/** Maximum number of consecutive refusals to explain by a changed clock of Redis. */
 const MAX_CORRECTIONS = 3
 
 /** An operation arrived too late and was refused. An earlier copy of it may have run in time. */

@@ -33,7 +33,7 @@ const LASTING =
   /\b(NOPERM|WRONGTYPE)\b|can't run this command|(unknown|unsupported) (sub)?command|command .*(not (allowed|available|supported)|disabled)|not an integer|would overflow|invalid expire|one reader can hold|bad lua script/i
 /** Nor here, and somebody has to act before anything will: make room, log in, or open the right server. */
 const NOT_UNTIL_CHANGED = /\b(OOM|NOAUTH|WRONGPASS|MOVED|ASK|CROSSSLOT|in same slot)\b/
-/** It is the script that failed: it would again. */
+/** The script itself failed; a retry would fail too. */
 const OF_SCRIPT = /user_script|compiling script/
 
 /** Whether it is an error reply of Redis, or of a proxy. */

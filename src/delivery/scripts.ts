@@ -15,7 +15,7 @@ import { BAD_SCRIPT, isCrossSlot, isErrorOf, NoReplyError, notOurs, toInteger } 
 
 /** How long to wait for the reply that tells which server has a key, ms. */
 const LEARN_MS = 1_000
-/** After as many calls of one turn it is clear that there is something to combine. */
+/** Maximum number of keys to remember per turn: enough to show that calls could be combined. */
 const MAX_ALONE = 64
 /** How often to send again what arrives too late. */
 const MAX_SENDS = 3

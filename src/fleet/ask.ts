@@ -47,7 +47,7 @@ export async function askClients(
 
 class Inquiry {
   readonly #context: LeaseContext
-  /** What each client that is asked has to repeat: whoever is asked as well cannot reply for it. */
+  /** The nonce that each client must repeat, so that no other client can reply for it. */
   readonly #nonces: ReadonlyMap<string, string>
   readonly #replies = new Map<string, TimedReply>()
   readonly #absent = new Set<string>()

@@ -60,7 +60,7 @@ export function suspectedIn(locks: readonly LockInfo[]): Cycle[] {
       connect(waits, sources, others, waiter.givesUpInMs)
     }
     if (lock.otherListeners === 0) continue
-    // Any two contended locks of Java would do if none of the waits had to be known.
+    // If no wait of a cycle had to be known, any two contended Java locks would be suspected.
     const sources = holds.filter((hold) => isOfJava(hold.owner, hold.holder.status) && hold.lock !== lock.name)
     const others = targets.filter((hold) => !isOfJava(hold.owner, hold.holder.status))
     connect(waits, sources, others, undefined)

@@ -43,7 +43,7 @@ export function urgencyOf({ state, overdueMs, lateMs }: JobInfo): number {
   return lateMs > 0 ? 1 : 0
 }
 
-/** Whether somebody should look at it: of what is run by hand, without `--every`, a failure was seen. */
+/** Whether the job needs attention. A failure without `--every` does not: whoever started it by hand has seen it. */
 export function needsAttention(job: JobInfo): boolean {
   return job.everyMs !== undefined && urgencyOf(job) > 1
 }

@@ -14,7 +14,7 @@ import { type ClientRecord, fetchRecord } from './record.js'
 
 /** The most clients that are asked about one lock; those in its keys come first. */
 const MAX_ASKED = 1_000
-/** The most holds, and waits, of one reply. */
+/** Maximum number of holds, and of waits, in one reply. */
 const MAX_STATES = 1_000
 /** How many locks are read together: two commands. */
 export const PAGE = 64

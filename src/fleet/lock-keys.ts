@@ -56,7 +56,7 @@ export function clientsIn({ holders, queue, tickets }: LockKeys): string[] {
   return [...new Set(all.map(clientIdOf))].filter((id) => id !== '')
 }
 
-/** The most entries of a list that count. */
+/** Maximum number of entries read from a list. */
 const MAX_ENTRIES = 200
 /** A holder of Redisson or Holdfast; Redisson's transactions add one more part. */
 const HOLDER = /^[\w-]{1,64}:-?\d{1,19}(:|$)/

@@ -13,9 +13,9 @@ import type { AcquireReply, AcquireRequest, Grant } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import type { LockAttempt } from './lease-registry.js'
 
-/** For this long after its caller has left, a client gives up its place in the queue, ms. */
+/** How long after its caller was dismissed a client keeps trying to leave the queue in Redis, ms. */
 const LEAVE_WITHIN_MS = 10_000
-/** How soon to try again what a sibling of the same owner is about to take, ms. */
+/** Delay before retrying a lock that a sibling of the same owner is about to take or release, ms. */
 const SIBLING_MS = 20
 
 /** Whether another attempt may succeed: also after a grant that took longer to arrive than its lease. */
@@ -125,7 +125,7 @@ export class Acquisition implements DirectAttempt<Hold> {
     // A sibling's hold that this caller never asked to re-enter was released meanwhile: it takes the lock itself.
     this.#isClaimed = owner.claim(field)
     if (this.#isClaimed) return undefined
-    // As the writer it cannot read any more, and as anyone else it must not.
+    // It can no longer read as the writer, and must not read as another owner.
     if (owner.isRetiredFor(field)) {
       throw this.#lease.notHeld('an earlier hold of it inside the same write was lost, or its release is not settled')
     }
@@ -203,7 +203,7 @@ class SentAttempt implements ScriptCaller, LockAttempt<Lease> {
     try {
       // Force-unlocked since: the lock is free, or was for a moment.
       if (!('isGranted' in reply)) return { is: 'refused', ...(isForced ? { heldForMs: 0 } : reply) }
-      // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
+      // Granted and then force-unlocked, so other waiters come first; or resent, and granted only after the force-unlock.
       if (isForced) return { is: 'unknown' }
       // Also for a caller that has left: its late grant is released like any other.
       const value = begin(lease, terms, sentAt as number, reply, !this.caller.hasLeft)

@@ -22,7 +22,7 @@ interface KeptLease {
  */
 export class AtLeast {
   readonly #lease: KeptLease
-  /** By then Redis had granted it, on the clock: it may have done so long after the command was sent. */
+  /** Latest time at which Redis can have granted it, on the clock; possibly long after the command was sent. */
   readonly #grantedBy: number
   readonly #untilAt: number
 

@@ -204,7 +204,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   /** Acquires the lock for the caller of the API, rather than as a member of another lock. */
   #take(request: Request): Promise<Asked<H>> {
     const { observed, signal, isRequired } = request
-    // What observes a request sees all of it.
+    // An observed request is acquired as a whole, so that its observer sees every step.
     const pending = observed ? this.acquire(request) : this.ask(request)
     const acquiring = isRequired ? pending : pending.catch(refuseDeadlock)
     return observed ? settled(observed, acquiring as Promise<H | undefined>, signal) : acquiring
@@ -281,7 +281,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 }
 
-/** A try is refused what would wait for its own call chain, as if somebody else had the lock. */
+/** A `tryLock` that would wait for its own call chain is refused, as if another owner held the lock. */
 function refuseDeadlock(error: unknown): undefined {
   if (!(error instanceof SelfDeadlockError)) throw error
 }

@@ -66,7 +66,7 @@ export async function inspectHolder(
 }
 
 /**
- * Runs a script once on behalf of a caller; while a cluster cannot serve its slot, once it can.
+ * Runs a script once for a caller. Waits while a cluster cannot serve the slot.
  * @param timeoutMs  how long to wait for the reply, ms; default the client's `commandTimeoutMs`
  * @throws {OutcomeUnknownError} Redis did not answer
  */

@@ -29,7 +29,7 @@ export class JointLease implements HeldLease {
   readonly fencingToken = undefined
   readonly kind: HeldLease['kind']
   readonly #needed: number
-  /** How many of its locks others can do without. */
+  /** Number of member locks that may fail without ending the hold. */
   readonly #dispensable: number
   /** When `maxHoldMs` ends it, on the clock. */
   readonly #maxHoldAt: number
@@ -148,7 +148,7 @@ export class JointLease implements HeldLease {
     if (unknown.length > this.#dispensable) throw unknown[0]
   }
 
-  /** Also if a minority of the locks could not be extended that the others can do without. */
+  /** Resolves even if some locks could not be extended, as long as enough of them were. */
   async lease(_hold: Hold, leaseTimeMs: number): Promise<void> {
     const outcomes = await Promise.allSettled(this.members.map((member) => member.extend(leaseTimeMs)))
     const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))

@@ -136,7 +136,7 @@ export class HoldDeadlines<H> extends Map<H, HoldTimes> {
     return super.set(hold, times)
   }
 
-  /** A hold has ended. Redis keeps the lock as long as it would have for that one, so the others last as long. */
+  /** Removes an ended hold. Redis keeps the lease that it had, so the remaining holds last at least as long. */
   end(hold: H, now: number): HoldTimes | undefined {
     const times = this.get(hold)
     this.delete(hold)

@@ -12,10 +12,10 @@ import type { Lock } from './lock.js'
 import type { Request } from './options.js'
 import { LongWait } from './reporting/long-wait.js'
 
-/** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
-const PATIENCE_MS = 100
+/** Maximum time to keep the locks taken so far while waiting for another, ms. Doubles each time. */
+const KEEP_MS = 100
 /** The limit of that where locks have no order that all clients share: two that wait for each other do so for this long. */
-const MAX_PATIENCE_MS = 1_000
+const MAX_KEEP_MS = 1_000
 /** How many leases in a row may run out while the rest is being taken. */
 const MAX_EXPIRIES = 3
 
@@ -70,8 +70,8 @@ class MultiAcquisition {
   #isEven: boolean | undefined
   /** The lock to wait for first. */
   #next: Lock | undefined
-  #patienceMs = PATIENCE_MS
-  readonly #maxPatienceMs: number
+  #keepMs = KEEP_MS
+  readonly #maxKeepMs: number
   /** How many leases in a row ran out while the rest was being taken. */
   #expiries = 0
   #stopKeeping: (() => void) | undefined
@@ -86,7 +86,7 @@ class MultiAcquisition {
       const before = locks[index] as Lock
       return before.key !== lock.key || before.context === lock.context
     })
-    this.#maxPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MAX_PATIENCE_MS
+    this.#maxKeepMs = isOrdered ? Number.POSITIVE_INFINITY : MAX_KEEP_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
   }
 
@@ -166,7 +166,7 @@ class MultiAcquisition {
     }
   }
 
-  /** Waits for one lock in its queue; the other locks of the caller are released when its patience is over. */
+  /** Waits for one lock in its queue; the other locks of the caller are released once it has kept them for long enough. */
   async #waitFor(lock: Lock, waitTimeMs: number | undefined): Promise<boolean> {
     const { clock, random } = this.#multi.context
     let released: Promise<void> | undefined
@@ -175,9 +175,9 @@ class MultiAcquisition {
       if (cancel || this.#taken.size === 0) return
       const isInOrder = !this.#locks.slice(this.#locks.indexOf(lock)).some((later) => this.#taken.has(later))
       // At random, so that two callers that want each other's locks do not give way in step.
-      const forMs = isInOrder ? this.#patienceMs * (0.5 + random.fraction() / 2) : 0
+      const forMs = isInOrder ? this.#keepMs * (0.5 + random.fraction() / 2) : 0
       cancel = clock.after(forMs, () => {
-        if (isInOrder) this.#patienceMs = Math.min(2 * this.#patienceMs, this.#maxPatienceMs)
+        if (isInOrder) this.#keepMs = Math.min(2 * this.#keepMs, this.#maxKeepMs)
         this.#expiries = 0
         released = this.#releaseTaken()
       })

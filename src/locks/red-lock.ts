@@ -11,7 +11,7 @@ import type { Lock } from './lock.js'
 import type { Request } from './options.js'
 import { LongWait } from './reporting/long-wait.js'
 
-/** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
+/** Minimum pause before another round, ms. A random part is added, so that two callers do not split the votes again. */
 const PAUSE_MS = 20
 const MORE_PAUSE_MS = 100
 /** How long to wait for the other servers once most have replied and the votes are split, ms. */
@@ -148,7 +148,7 @@ class Vote {
       const hold = await lock.acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
       if (hold) this.#add(hold)
     } catch (error) {
-      // A server whose lock the caller itself has in its way refuses it, and has not failed.
+      // A server that refuses because the caller itself holds its lock has not failed.
       if (!(error instanceof SelfDeadlockError)) this.#errors.push({ lockName: lock.name, index, error })
     }
     this.#silent.delete(index)

@@ -180,7 +180,7 @@ async function releaseAgain(
 }
 
 /**
- * After a release: what that means for the owner of the field, and for those who wait.
+ * Updates the owner and the wait queue after a release.
  * @returns whether another client has been notified of its turn. Those of this process read that in the same poll of the
  *   event loop, and would always be later than a caller that takes the lock again at once
  */

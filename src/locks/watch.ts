@@ -161,7 +161,7 @@ class Watcher {
     return { is: 'refused', heldForMs: endsByItself ? remainingLeaseMs : -1 }
   }
 
-  /** Of a lock that many hold at once, whoever comes and goes is nothing new. */
+  /** Whether this differs from the last state. For a shared lock, a change among its holders does not count. */
   #isNew({ state, holders }: LockState): boolean {
     if (this.#seen?.state !== state) return true
     return !this.#kind.isShared && idsOf(holders) !== idsOf(this.#seen.holders)

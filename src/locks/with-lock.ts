@@ -46,7 +46,7 @@ export async function withLock<T, H extends Hold, A>(
     if (release !== 'background') await releasing
     throw withRunTime(error)
   }
-  // A loss that is known already is an error all the same.
+  // A loss that is already known is still thrown.
   if (release === 'background' && hold.isLive) {
     void unlockQuietly(toError)
     return value

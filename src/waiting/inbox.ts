@@ -12,8 +12,8 @@ export interface Ticket {
 }
 
 /**
- * The channel on which one client receives its turns, for every lock, and what others want to know of it. Subscribed while
- * the client has any ticket, and while it is kept open.
+ * The channel on which a client receives its turns, for every lock, and requests for its state.
+ * Subscribed while the client has any ticket, and while it is kept open.
  */
 export class Inbox {
   readonly #clientId: string

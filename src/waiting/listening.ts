@@ -3,7 +3,7 @@ import type { Clock } from '../util/clock.js'
 import type { TurnQueue, TurnRequest } from './turn-queue.js'
 import type { Subscription } from './wakeups.js'
 
-/** How soon a queue that relies on wake-ups polls nevertheless, ms: the delay that a lost message causes. */
+/** Poll interval of a queue that relies on wake-ups, ms: the longest delay that a lost message causes. */
 const POLL_MS = 5_000
 /** The same while it is another client's turn, ms: the delay if that client has died. */
 export const OTHERS_TURN_MS = 1_000

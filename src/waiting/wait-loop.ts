@@ -11,7 +11,7 @@ export type Outcome<T> =
   | { readonly is: 'granted'; readonly value: T; readonly leaseMs: number }
   | ({
       readonly is: 'refused'
-      /** Nobody else has it: even a single try asks again, until then, on the clock. */
+      /** No other owner has it, so even a single try is repeated until this time, on the clock. */
       readonly retryUntil?: number
     } & Refusal)
   /**
@@ -104,7 +104,7 @@ const MIN_GAP_MS = 10
 /** ... except for the first few, made while it subscribes. */
 const FIRST_ATTEMPTS = 5
 /** How long a failing attempt is repeated while Redis does not reply or replies "not now". */
-export const OUTAGE_PATIENCE_MS = 15_000
+export const MAX_OUTAGE_MS = 15_000
 
 /**
  * The only wait loop: attempt → subscribe → attempt again → sleep until a wake-up, the end of the lease, the caller's
@@ -224,8 +224,8 @@ async function waitInQueue<T>(
       } catch (error) {
         waiter.throwIfDismissed()
         failingSince ??= clock.now()
-        const isPatienceOver = clock.now() - failingSince >= OUTAGE_PATIENCE_MS
-        if (!wait.isTransient(error) || isPatienceOver || waiter.isTimeOver) throw error
+        const isOutageOver = clock.now() - failingSince >= MAX_OUTAGE_MS
+        if (!wait.isTransient(error) || isOutageOver || waiter.isTimeOver) throw error
         await waiter.pause(backoffMs(failures++, 50, 1_000, random))
         if (waiter.isTimeOver && !waiter.taken) throw error
       }

@@ -243,7 +243,7 @@ export class WaitQueues {
   readonly #clock: Clock
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
-  /** The queue of a name; or who asks for a lock for which nobody else of this client waits. */
+  /** The queue of a name, or the only caller of this client that requests the lock. */
   readonly #queues = new NameMap<WaitQueue | Waiter>()
 
   constructor(clock: Clock, wakeups: Wakeups, inbox: Inbox) {

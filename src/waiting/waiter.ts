@@ -4,7 +4,7 @@ import type { Clock } from '../util/clock.js'
 
 /** The caller, as an attempt sees it. */
 export interface Caller {
-  /** Whether it was sent away: nobody will use what the attempt brings. */
+  /** Whether the caller was dismissed, so that the result of the attempt will be released. */
   readonly hasLeft: boolean
 }
 

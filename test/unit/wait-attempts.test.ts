@@ -1,7 +1,7 @@
 /** The attempts of a wait: failed, delayed, or a single one. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type Attempt, OUTAGE_PATIENCE_MS, tryOnce, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
+import { type Attempt, MAX_OUTAGE_MS, tryOnce, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
 import { turn } from '../support/fakes/fake-clock.js'
 import { TransientError, WaitFixture } from '../support/fakes/wait-fixture.js'
 
@@ -44,7 +44,7 @@ describe('an attempt that fails', () => {
     fixture.failure = new TransientError('last')
     await assert.rejects(fixture.clock.until(waiting.promise), { message: 'last' })
     const waitedMs = fixture.clock.now() - startedAt
-    assert(waitedMs >= OUTAGE_PATIENCE_MS && waitedMs <= OUTAGE_PATIENCE_MS + 1_000, `${waitedMs} ms`)
+    assert(waitedMs >= MAX_OUTAGE_MS && waitedMs <= MAX_OUTAGE_MS + 1_000, `${waitedMs} ms`)
   })
 
   it('a failed attempt has another 15 s after each reply', async () => {

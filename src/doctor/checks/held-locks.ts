@@ -14,7 +14,7 @@ import type { DeploymentUnderTest } from '../target.js'
 
 /** How many locks a message names. */
 const MAX_NAMED = 3
-/** The longest text of others in a message. */
+/** Maximum length of a foreign text in a message. */
 const MAX_TEXT = 80
 const LONG_HOLD_MS = 3_600_000
 /** How many locks are looked at again. */

@@ -32,8 +32,8 @@ export async function freeAll(context: LeaseContext, kind: LockKind, lock: Named
 }
 
 /**
- * Releases a lock on behalf of its holder, as that would have done. Of a holder of this client, the holds of now are lost, and
- * the grants of attempts that are in flight now; what it is granted later is not.
+ * Releases a lock on behalf of its holder. If the holder is of this client, its current holds, and grants already in flight,
+ * are lost; later grants are not.
  * @param isPart  it has only a part of the lock, which is freed
  * @returns false: it no longer held the lock
  */
@@ -73,7 +73,7 @@ async function holdersOf(
     operation: 'forceUnlock',
     listsAll: true,
   })
-  // Nobody reads but the writer itself: it is held in the other mode.
+  // Only the writer reads, inside its write: the lock is held in write mode.
   if (kind.isShared && blockers && blockers.holders.length > 0) return []
   const stranger = holders.find(({ holdCount }) => !Number.isSafeInteger(holdCount))
   if (stranger || (holders.length > 1 && !kind.isShared && !kind.isDivisible)) {

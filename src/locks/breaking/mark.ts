@@ -34,7 +34,7 @@ export interface ForcedMark {
 
 export interface FoundMark {
   readonly mark: ForcedMark
-  /** When it was set, on the clock; or somewhat earlier or later, by at most what Redis took to reply. */
+  /** Earliest and latest time at which it can have been set, on the clock; they differ by the time Redis took to reply. */
   readonly setBetween: readonly [earliest: number, latest: number]
 }
 

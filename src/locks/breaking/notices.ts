@@ -12,10 +12,7 @@ const NOTICE_MS = 250
 /** How long nobody has to listen on the inbox of a holder until it counts as unreachable, ms: it may be reconnecting. */
 const UNREACHABLE_MS = 1_000
 
-/**
- * Makes the client of a holder read the mark, and repeats that as long as the mark counts: its subscriber connection may be lost
- * at first.
- */
+/** Notifies the holder's client of the mark, repeatedly while the mark is valid, in case that client is reconnecting. */
 export class Notices {
   readonly #context: LeaseContext
   readonly #lock: Named

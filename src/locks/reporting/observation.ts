@@ -303,7 +303,7 @@ interface RenewedLease {
   readonly leaseEndsAt: number
 }
 
-/** Called before the lease knows. */
+/** Must be called before the lease processes the result. */
 export function renewalEnded(lease: RenewedLease, result: RenewalResult): void {
   if (!RENEW.hasSubscribers) return
   const { context, name, kind, outermost: hold, leaseEndsAt } = lease
