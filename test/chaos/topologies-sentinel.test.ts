@@ -41,18 +41,22 @@ describe('sentinel', { concurrency: 1 }, () => {
     await group.heal()
     for (const end of ends.splice(0)) await end()
     const { admin } = await group.master()
-    // Grants that belong to nobody are released, or their lease ends.
+    // Grants that belong to nobody are released, or their lease ends. The record of a client that is closed just before a
+    // failover may stay.
     let left: string[] = []
-    await waitUntil(
-      async () => {
-        left = (await admin.keys('*')).filter(
-          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):|^s$/.test(key),
-        )
-        return left.length === 0
-      },
-      { timeoutMs: 8_000, message: () => `nothing stays taken: ${left.join()}` },
-    )
-    await group.flush()
+    try {
+      await waitUntil(
+        async () => {
+          left = (await admin.keys('*')).filter(
+            (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation|holdfast_client):|^s$/.test(key),
+          )
+          return left.length === 0
+        },
+        { timeoutMs: 8_000, message: () => `nothing stays taken: ${left.join()}` },
+      )
+    } finally {
+      await group.flush()
+    }
   })
 
   async function open(driver: DriverName, options: ClientOptions = {}, userOptions: object = {}): Promise<Client> {
