@@ -14,11 +14,6 @@ const SOON_MS = 5_000
 const AFTER_FREEZE_MS = 10_000
 /** No test waits longer for a client. */
 const NEVER_MS = 30_000
-/**
- * What a sentinel of node-redis ends before it has a socket connects nevertheless, and carries no command: see the README of
- * the failover suite.
- */
-const MAX_UNUSED = 2
 /** How many clients are opened by a configuration. */
 const BY_CONFIG = 10
 
@@ -151,7 +146,7 @@ for (const [naming, place] of Object.entries(places)) {
       let left: readonly string[] = []
       const isNoneLeft = async (): Promise<boolean> => {
         left = await group.connections()
-        return left.length <= MAX_UNUSED && left.every((line) => line.includes(' cmd=NULL '))
+        return left.length === 0
       }
       await waitUntil(isNoneLeft, {
         timeoutMs: 10_000,
