@@ -18,8 +18,6 @@ async function run(): Promise<void> {
   await end()
   report({ at: 'done', history })
   stop()
-  // What node-redis is about to connect to when a sentinel of the user is destroyed stays connected.
-  if (driver === 'node-redis' && place.sentinels) process.exit()
   // Nothing of ours may keep the process alive. If something does, the test says what.
   setTimeout(() => console.error('still open:', openHandles().join()), 5_000).unref()
 }
