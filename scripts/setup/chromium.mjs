@@ -1,5 +1,5 @@
-// Makes sure that there is a Chromium or Chrome for the tests of the dashboard's page: installs Debian's if we may, also the build
-// without windows, with which most of them compute half as much.
+// Makes sure that there is a Chromium or Chrome for the tests of the dashboard's page: installs Debian's if we may. Most tests
+// compute half as much with its build without windows, if that is there.
 import { existsSync } from 'node:fs'
 import { capture, fail, since } from '../run.mjs'
 import { installPackages, mayInstall } from './redis.mjs'
@@ -15,10 +15,14 @@ const found = () => [process.env.CHROMIUM, ...PATHS].find((path) => path && exis
 
 /** @returns the path of a browser that starts. Ends the process with instructions if there is none. */
 export function ensureChromium() {
-  if ((found() === undefined || !existsSync(SHELL)) && mayInstall()) {
+  const missing = [
+    ...(found() === undefined ? ['chromium'] : []),
+    ...(existsSync(SHELL) ? [] : ['chromium-headless-shell']),
+  ]
+  if (missing.length > 0 && mayInstall()) {
     const start = performance.now()
-    console.error('Installing chromium with apt-get …')
-    const said = installPackages(['chromium', 'chromium-headless-shell'])
+    console.error(`Installing ${missing.join(' and ')} with apt-get …`)
+    const said = installPackages(missing)
     if (found() === undefined) fail(`${said}\n\napt-get (its words are above) did not bring chromium.\n${HOW}`)
     console.error(`Installed in ${since(start)}`)
   }

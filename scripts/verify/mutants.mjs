@@ -32,8 +32,8 @@ const IN_MEMORY =
 /** Only the lives of the simulation: its other tests plant errors and test the simulation itself. */
 const NAMES = { 'test/harness/simulation/simulation.test.js': 'keep every promise' }
 const PROGRESS_MS = 10_000
-/** What a test file may take by itself. */
-const MOST_MS = 200_000
+/** How long a test file usually takes, at most. */
+const MAX_USUAL_MS = 200_000
 
 const HELP = `npm run verify -- mutants [options]
 
@@ -142,7 +142,7 @@ async function reach() {
     const startedAt = performance.now()
     const coverage = join(scratch, file.replaceAll('/', '-'))
     const options = [`--import=${import.meta.resolve('../test/mutant-coverage.mjs')}`]
-    const run = await runTest(copy, file, MOST_MS, options, { MUTANT_COVERAGE: coverage })
+    const run = await runTest(copy, file, MAX_USUAL_MS, options, { MUTANT_COVERAGE: coverage })
     if (!run.hasFinished || (run.failed.length > 0 && LANE.test(file))) fail(`${file} fails by itself\n${run.output}`)
     const hits = readdirSync(scratch).filter((name) => name.startsWith(`${basename(coverage)}-`))
     const reached = new Set(hits.flatMap((name) => Object.keys(JSON.parse(readFileSync(join(scratch, name), 'utf8')))))
