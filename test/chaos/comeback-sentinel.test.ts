@@ -14,6 +14,11 @@ const SOON_MS = 5_000
 const AFTER_FREEZE_MS = 10_000
 /** No test waits longer for a client. */
 const NEVER_MS = 30_000
+/**
+ * A client that a sentinel of node-redis ends while that opens its socket connects nevertheless, and carries no command:
+ * topologies/sentinels.test.ts shows it without Holdfast.
+ */
+const MAX_UNUSED = 2
 /** How many clients are opened by a configuration. */
 const BY_CONFIG = 10
 
@@ -146,7 +151,7 @@ for (const [naming, place] of Object.entries(places)) {
       let left: readonly string[] = []
       const isNoneLeft = async (): Promise<boolean> => {
         left = await group.connections()
-        return left.length === 0
+        return left.length <= MAX_UNUSED && left.every((line) => line.includes(' cmd=NULL '))
       }
       await waitUntil(isNoneLeft, {
         timeoutMs: 10_000,

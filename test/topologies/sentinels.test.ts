@@ -1,11 +1,12 @@
 /** Sentinels that are silent, and such that know the servers by other names than those that the client sees. */
 import assert from 'node:assert/strict'
+import { lookup } from 'node:dns'
 import { afterEach, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createSentinel } from 'redis'
 import { type Client, connect } from '../../src/index.js'
 import { MASTER_NAME, type SentinelGroup, startSentinels } from '../support/servers/redis-sentinel.js'
-import { waitUntil } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 
 const LIMIT_MS = 20_000
 
@@ -61,6 +62,32 @@ describe('Sentinels', { concurrency: 1 }, () => {
         .catch(() => false)
     await waitUntil(lockOnce, { timeoutMs: LIMIT_MS, message: 'the client locks again' })
   }
+
+  // When this fails, node-redis is corrected: then no test must allow such a connection any more.
+  it('Sentinels keep a connection that node-redis, without Holdfast, ends while it reconnects', async () => {
+    const group = await startSentinels({ hostName: 'localhost', sentinels: 1 })
+    ends.push(() => group.stop())
+    let delayMs = 0
+    const sentinel = createSentinel({
+      name: MASTER_NAME,
+      sentinelRootNodes: group.sentinels.map(({ port }) => ({ host: 'localhost', port })),
+      nodeClientOptions: {
+        socket: {
+          lookup: (name, options, found) => void setTimeout(() => lookup(name, options, found), delayMs),
+        },
+      },
+    })
+    sentinel.on('error', () => {})
+    await sentinel.connect()
+    delayMs = 300
+    const { admin } = await group.master()
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await sleep(delayMs / 2)
+    await sentinel.destroy()
+    await sleep(delayMs)
+    const isUnused = (connection: string): boolean => / cmd=(NULL|client\|setinfo) /.test(connection)
+    await waitUntil(async () => (await group.connections()).some(isUnused), { message: 'such a connection' })
+  })
 
   it('Sentinels whose first is silent when the master dies lead to its successor', async (t) => {
     const group = await startSentinels({ sentinels: 4 })

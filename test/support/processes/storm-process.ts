@@ -18,6 +18,8 @@ async function run(): Promise<void> {
   await end()
   report({ at: 'done', history })
   stop()
+  // A sentinel of node-redis may leave a connection that keeps the process: see topologies/sentinels.test.ts.
+  if (driver === 'node-redis' && place.sentinels) process.exit()
   // Nothing of ours may keep the process alive. If something does, the test says what.
   setTimeout(() => console.error('still open:', openHandles().join()), 5_000).unref()
 }
