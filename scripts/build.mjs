@@ -23,6 +23,8 @@ const entries = Object.values(exports).filter((target) => target.require)
 /** Programs of their own, which no entry imports: started by name, or as a process or a thread. */
 const PROGRAMS = ['watchdog-thread.js', 'cli/main.js', 'cli/demo/flash-sale-worker.js']
 const ESM = [...entries.map(({ import: { default: file } }) => file.replace('./dist/', '')), ...PROGRAMS]
+/** Generated code that ESM and CommonJS share. */
+const SHARED = ['lua/generated.js', 'testing/engine.js']
 /** What stands for `import.meta.url` until it is known in which file of dist the code ends up. */
 const FILE = /__file\("([^"]+)"\)/g
 
@@ -103,7 +105,7 @@ async function bundleEsm() {
         0,
       )
     const code = withFiles(
-      text.replace(/^\/\/ src\/.*\n/gm, ''),
+      withShared(text, path).replace(/^\/\/ src\/.*\n/gm, ''),
       path,
       // Not `new URL('…', import.meta.url)`, for which bundlers look for a file.
       (file) => `new URL(import.meta.url?.replace(/[^/]*$/, '${file}')).href`,
@@ -121,12 +123,16 @@ async function bundleEsm() {
 async function buildCommonJs() {
   const { outputFiles } = await bundle({
     ...SHAPE,
-    entryPoints: entries.map(({ require }) => require.default.replace('./dist/cjs/', '')),
+    entryPoints: [...entries.map(({ require }) => require.default.replace('./dist/cjs/', '')), ...SHARED],
     outdir: CJS,
   })
   for (const { path, text } of outputFiles) {
     // CommonJS knows its own file by another name.
-    const code = withFiles(text, path, (file) => `require('node:url').pathToFileURL(__dirname + '/${file}').href`)
+    const code = withFiles(
+      withShared(text, path),
+      path,
+      (file) => `require('node:url').pathToFileURL(__dirname + '/${file}').href`,
+    )
     // Tools that cannot require ESM cannot `import()` either.
     const supported = { 'dynamic-import': false }
     write(path, (await minify(code, path, { keepNames: false, supported, format: 'cjs' })).code)
@@ -155,13 +161,29 @@ async function bundle({ entryPoints, ...options }) {
     outbase: 'src',
     write: false,
     logOverride: { 'ignored-bare-import': 'silent' }, // those that `layers` appends
-    plugins: [{ name: 'files', setup: ({ onLoad }) => onLoad({ filter: /\/src\/.*\.ts$/ }, load) }],
+    plugins: [{ name: 'files', setup }],
   })
 }
 
 /** The module of src that becomes a file of dist. */
 function sourceOf(file) {
   return `src/${file.replace(/js$/, 'ts')}`
+}
+
+function setup({ onLoad, onResolve }) {
+  onLoad({ filter: /\/src\/.*\.ts$/ }, load)
+  onResolve({ filter: /^\./ }, ({ path, resolveDir }) => {
+    const shared = SHARED.find((file) => join(resolveDir, path) === join(root, 'src', file))
+    return shared && { path: shared, external: true }
+  })
+}
+
+/** Names the shared files from where they are imported. */
+function withShared(text, path) {
+  return SHARED.reduce((code, file) => {
+    const from = relative(dirname(path), join(CJS, file))
+    return code.replaceAll(`"${file}"`, JSON.stringify(from.startsWith('.') ? from : `./${from}`))
+  }, text)
 }
 
 function load({ path }) {

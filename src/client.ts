@@ -21,9 +21,15 @@ import { KINDS, type NamedKindId } from './locks/kinds/table.js'
 import type { LeaseContext } from './locks/lease.js'
 import { Lock } from './locks/lock.js'
 import { getMultiLock } from './locks/multi-lock.js'
-import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
+import {
+  checkMaxWaiters,
+  type HoldOptions,
+  type LockedCallback,
+  type QueueOptions,
+  type WithLockOptions,
+} from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
-import { ReadWriteLock } from './locks/read-write-lock.js'
+import { ReadWriteLock, type ReadWriteLockOptions } from './locks/read-write-lock.js'
 import { warned } from './locks/reporting/observation.js'
 import { clientClosed, clientOpened } from './locks/reporting/waiting-calls.js'
 import { checkNames } from './locks/with-lock.js'
@@ -49,8 +55,7 @@ export class Client extends ClientEmitter {
   readonly #port: RedisPort
   readonly #context: LeaseContext
   readonly #fenced = new FencedKind()
-  readonly #fair: FairKind
-  readonly #nonReentrantFair: FairKind
+  readonly #fairLockWaitTimeoutMs: number
   readonly #warned = new Set<string>()
   readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   readonly #shutdown = new Shutdown()
@@ -71,8 +76,7 @@ export class Client extends ClientEmitter {
     const { clock = new SystemClock(), random = systemRandom } = seams ?? {}
     const checked = checkClientOptions(options)
     this.id = markedId(random.uuid())
-    this.#fair = new FairKind('fair', checked.fairLockWaitTimeoutMs)
-    this.#nonReentrantFair = new FairKind('nonReentrantFair', checked.fairLockWaitTimeoutMs)
+    this.#fairLockWaitTimeoutMs = checked.fairLockWaitTimeoutMs
     this.#port = port
     this.#renewalTerms = {
       leaseTimeMs: checked.lockWatchdogTimeoutMs,
@@ -116,12 +120,12 @@ export class Client extends ClientEmitter {
   /**
    * The re-entrant lock that is granted in the order of requests, across clients and languages. Each waiter has its place
    * in Redis; a dead one costs the others a few seconds when its turn comes. Choose it where no waiter may be overtaken.
-   * @throws {ConfigError} the name cannot be a key
+   * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getFairLock('lock:ticket-desk').withLock(async () => await serve())`
    * @see Redisson `RedissonClient.getFairLock`
    */
-  getFairLock(name: string): Lock {
-    return new Lock(this.#context, this.#fair, name, this.#key(name))
+  getFairLock(name: string, options: QueueOptions = {}): Lock {
+    return this.#fairLock('fair', name, options)
   }
 
   /**
@@ -141,8 +145,8 @@ export class Client extends ClientEmitter {
    * @example `await client.getNonReentrantFairLock('lock:import').withLock(async () => await runImport())`
    * @see Redisson `RedissonClient.getNonReentrantFairLock`
    */
-  getNonReentrantFairLock(name: string): Lock {
-    return new Lock(this.#context, this.#nonReentrantFair, name, this.#key(name))
+  getNonReentrantFairLock(name: string, options: QueueOptions = {}): Lock {
+    return this.#fairLock('nonReentrantFair', name, options)
   }
 
   /**
@@ -151,8 +155,8 @@ export class Client extends ClientEmitter {
    * @example `await client.getReadWriteLock('lock:prices').readLock().withLock(async () => await readPrices())`
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
-  getReadWriteLock(name: string): ReadWriteLock {
-    return new ReadWriteLock(this.#context, name, this.#key(name))
+  getReadWriteLock(name: string, options: ReadWriteLockOptions = {}): ReadWriteLock {
+    return new ReadWriteLock(this.#context, name, this.#key(name), options)
   }
 
   /**
@@ -391,6 +395,12 @@ export class Client extends ClientEmitter {
   }
 
   /** The key in Redis. */
+  #fairLock(id: 'fair' | 'nonReentrantFair', name: string, options: QueueOptions): Lock {
+    const { maxWaiters } = ownOptions(options, { maxWaiters: 1 }, name)
+    const kind = new FairKind(id, this.#fairLockWaitTimeoutMs, checkMaxWaiters(maxWaiters, name))
+    return new Lock(this.#context, kind, name, this.#key(name))
+  }
+
   #key(name: string, noun?: string): string {
     const key = keyOf(this.#context.nameMapper, name, noun)
     return this.#port.isCluster ? checkSlots({ name, key }, noun) : key

@@ -14,6 +14,7 @@ export type LockErrorCode =
   | 'LOCK_OUTCOME_UNKNOWN'
   | 'LOCK_CLIENT_CLOSED'
   | 'LOCK_SELF_DEADLOCK'
+  | 'LOCK_QUEUE_FULL'
   | 'LOCK_QUORUM'
   | 'LOCK_NOT_REPLICATED'
   | 'LOCK_NOT_DURABLE'
@@ -230,6 +231,22 @@ export class SelfDeadlockError extends LockError {
   }
 }
 
+/** As many as `maxWaiters` waited for the lock already. The call was refused at once, and was never queued. */
+export class QueueFullError extends LockError {
+  readonly code = 'LOCK_QUEUE_FULL'
+  /** How many waited. */
+  readonly waiters: number
+  /** Who held the lock then, as in Redis: about ten of them, if many read. */
+  readonly holders: readonly string[]
+
+  constructor(lockName: string, waiters: number, holders: readonly string[]) {
+    const held = holders.length > 0 ? `, and ${holders.join(', ')} ${holders.length > 1 ? 'hold' : 'holds'} it` : ''
+    super(`${waiters} wait for lock ${quote(lockName)} already${held}. Try again later, or raise maxWaiters`, lockName)
+    this.waiters = waiters
+    this.holders = holders
+  }
+}
+
 /** Too few servers of a `RedLock` could be asked. What the others granted was released. */
 export class QuorumError extends LockError {
   readonly code = 'LOCK_QUORUM'
@@ -357,6 +374,7 @@ for (const [name, type] of Object.entries({
   WaitTimeoutError,
   OutcomeUnknownError,
   SelfDeadlockError,
+  QueueFullError,
   QuorumError,
   NotReplicatedError,
   NotDurableError,

@@ -19,6 +19,7 @@ export {
   NotHeldError,
   NotReplicatedError,
   OutcomeUnknownError,
+  QueueFullError,
   QuorumError,
   SelfDeadlockError,
   WaitTimeoutError,
@@ -49,8 +50,15 @@ export type { Holder } from './locks/kinds/lock-kind.js'
 export type { BackOff, SpinLockOptions } from './locks/kinds/spin.js'
 export type { Lock } from './locks/lock.js'
 export { getMultiLock, type MultiLock } from './locks/multi-lock.js'
-export type { HoldOptions, LockedCallback, LockOptions, MaybeRan, WithLockOptions } from './locks/options.js'
-export type { ReadWriteLock } from './locks/read-write-lock.js'
+export type {
+  HoldOptions,
+  LockedCallback,
+  LockOptions,
+  MaybeRan,
+  QueueOptions,
+  WithLockOptions,
+} from './locks/options.js'
+export type { ReadWriteLock, ReadWriteLockOptions } from './locks/read-write-lock.js'
 export { getRedLock, type RedLock } from './locks/red-lock.js'
 export type { HoldfastChannels } from './locks/reporting/observation.js'
 export type { LockState, WatchOptions } from './locks/watch.js'

@@ -46,7 +46,7 @@ const pack = capture('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'])
 if (!pack.ok) fail(pack.output)
 const [{ files, unpackedSize }] = Object.values(JSON.parse(pack.stdout))
 const packed = files.map((file) => file.path)
-const testing = ['dist', 'dist/cjs'].flatMap(onlyForTesting)
+const testing = [...new Set(['dist', 'dist/cjs'].flatMap(onlyForTesting))]
 const bytesOf = (some) => some.reduce((sum, { size }) => sum + size, 0)
 const pageBytes = bytesOf(files.filter(({ path }) => path.startsWith('dist/dashboard/page/')))
 if (pageBytes > MAX_PAGE_BYTES)

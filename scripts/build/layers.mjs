@@ -4,15 +4,13 @@ import { build } from 'esbuild'
 import { root } from '../run.mjs'
 
 /**
- * What `connect` loads, from the bottom up: what adapters share with it, what the watchdog thread needs as well, locks, the
- * rest. A layer is these modules, with what they import and no layer below has.
+ * What `connect` loads, from the bottom up: what adapters and the watchdog thread share with it, locks, the rest. A layer is
+ * these modules, with what they import and no layer below has.
  */
-const LAYERS = [
-  /^src\/(adapters|config)\//,
-  /^src\/watchdog-thread\.ts/,
-  /^src\/(locks|waiting)\//,
-  /^src\/connect\.ts/,
-]
+const LAYERS = [/^src\/(adapters|config|watchdog-thread)\b/, /^src\/(locks|waiting)\//, /^src\/connect\.ts/]
+
+/** Not worth a file of its own, which it would be: adapters and the doctor need it, and `connect` does not. */
+const TINY = 'src/util/unusual-servers.ts'
 
 /**
  * Whoever needs a module of a layer loads it whole, with those below.
@@ -33,7 +31,7 @@ export async function layersOf(entryPoints) {
   }
 
   const reached = LAYERS.map((pattern) => reach(Object.keys(metafile.inputs).filter((module) => pattern.test(module))))
-  const shared = reached.at(-1)
+  const shared = reached.at(-1).add(TINY)
   const layerOf = (module) => (shared.has(module) ? reached.findIndex((modules) => modules.has(module)) : -1)
   const appendices = LAYERS.map((_, layer) => {
     const modules = [...shared].filter((module) => layerOf(module) <= layer)

@@ -202,6 +202,7 @@ class SentAttempt implements ScriptCaller, LockAttempt<Lease> {
     const { terms, request, sentAt } = acquisition
     try {
       // Force-unlocked since: the lock is free, or was for a moment.
+      if ('rank' in reply) request.place = reply.rank
       if (!('isGranted' in reply)) return { is: 'refused', ...(isForced ? { heldForMs: 0 } : reply) }
       // Granted and then force-unlocked, so other waiters come first; or resent, and granted only after the force-unlock.
       if (isForced) return { is: 'unknown' }

@@ -1,5 +1,5 @@
 // The API of every lock: lock, tryLock, withLock, unlock.
-import { SelfDeadlockError, WaitTimeoutError } from '../errors.js'
+import { ConfigError, SelfDeadlockError, WaitTimeoutError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {
   checkFunction,
@@ -188,6 +188,14 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
+  /** @internal @throws {ConfigError} it has no order, or no such priority */
+  checkPriority(priority: unknown): number | undefined {
+    if (priority === undefined) return undefined
+    throw new ConfigError('priority', priority, `an ordered lock, which a ${this.title} is not`, {
+      lockName: this.name,
+    })
+  }
+
   /** @internal Who holds it. @param waitedMs  how long the call that asks has waited */
   abstract whoHolds(waitedMs: number): Promise<WaitDetails>
 
@@ -218,11 +226,13 @@ export abstract class BaseLock<H extends Hold = Hold> {
       return { terms, waitTimeMs: defaultWaitMs, signal: undefined, within: undefined, isOutside, isRequired, observed }
     }
     const { within, waitTimeMs: givenMs = defaultWaitMs } = options
+    const priority = this.checkPriority(options.priority)
     const terms = this.terms(options)
     const waitTimeMs = checkOptionalDuration('waitTimeMs', givenMs, 0, this.name)
     const signal = checkSignal(options.signal, this.name)
     const observed = observeRequest(this, terms, waitTimeMs)
-    return { terms, waitTimeMs, signal, within, isOutside: isOutside && within === undefined, isRequired, observed }
+    const isOutsideHere = isOutside && within === undefined
+    return { terms, waitTimeMs, signal, within, priority, isOutside: isOutsideHere, isRequired, observed }
   }
 
   /** @throws {WaitTimeoutError} */

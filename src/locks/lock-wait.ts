@@ -68,9 +68,15 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
 
   get leaveTurnQueue(): ((ticket: string) => void) | undefined {
     const { context, kind, key } = this.#lock
+    if (kind.isOrdered) return () => {} // what its attempts leave behind, the last of them undoes
     const turnQueue = context.turnQueues.of(kind)
     if (!turnQueue?.acquire) return undefined
     return (ticket) => void context.scripts.run(turnQueue.leave(key, ticket)).catch(() => {})
+  }
+
+  get ticketNumber(): string | undefined {
+    const { context, kind } = this.#lock
+    return kind.isOrdered ? this.#lease.holder.slice(context.clientId.length) : undefined
   }
 
   get pace(): (() => number) | undefined {
@@ -123,6 +129,7 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
   /** Where the call is queued in Redis. */
   get #place(): QueuePlace | undefined {
     const { context, kind, key } = this.#lock
+    if (kind.isOrdered) return undefined
     if (kind.isQueuedInRedis) return { key: fairQueue(key), entry: this.#lease.holder }
     const ticket = context.waitQueues.at(this.queue)?.ticket
     return ticket === undefined ? undefined : { key: turnQueueKey(key), entry: ticket }

@@ -2,7 +2,7 @@
 import { untilReady } from '../delivery/ready.js'
 import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
-import { checkSignal, ownOptions } from '../util/validate.js'
+import { checkCount, checkSignal, ownOptions } from '../util/validate.js'
 import { type Attempt, askFirst, tryOnce, Unfinished, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder } from '../wire/holder.js'
 import { Acquisition, begin, reentry } from './acquisition.js'
@@ -32,6 +32,9 @@ interface CallerContext {
 }
 
 const OUTSIDE: CallerContext = {}
+
+/** The highest priority, and negative the lowest. */
+const MAX_PRIORITY = 1_000
 
 /**
  * A lock on one name, shared by everyone who uses a lock of the same kind with that name on this Redis: this process, other
@@ -236,7 +239,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal Asks once. @returns the hold, or how the caller goes on */
   override ask(request: Request): Promise<H | undefined | Unfinished<H>> {
     const { context, kind, key, name: lockName } = this
-    const { terms, waitTimeMs, within, isOutside } = request
+    const { terms, waitTimeMs, within, priority, isOutside } = request
     try {
       const { reentered, joined, handOffs = 0 } = isOutside ? OUTSIDE : this.#callerOf(within)
       if (!reentered) context.assertOpen(lockName)
@@ -251,7 +254,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       const attempt = new Acquisition(
         lease,
         terms,
-        { key, holder: lease.holder, leaseTimeMs, waitTimeMs },
+        { key, holder: lease.holder, leaseTimeMs, waitTimeMs, priority },
         joined !== undefined,
       )
       if (joined) return this.#join(attempt, lease, request, joined)
@@ -297,6 +300,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal @param place  where the call that asks is queued in Redis */
   async whoHolds(waitedMs: number, place?: QueuePlace): Promise<WaitDetails> {
     return await whoHolds(this.context, this.kind, this, waitedMs, place)
+  }
+
+  /** @internal */
+  override checkPriority(priority: unknown): number | undefined {
+    if (!this.kind.isOrdered || priority === undefined) return super.checkPriority(priority)
+    return checkCount('priority', priority, -MAX_PRIORITY, this.name, MAX_PRIORITY)
   }
 
   /** @internal */

@@ -1,6 +1,6 @@
 // The options of every call that acquires.
 import type { WaitDetails } from '../holder-info.js'
-import { checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
+import { checkCount, checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
 import type { ObservedRequest } from './reporting/observation.js'
@@ -24,6 +24,11 @@ export interface HoldOptions {
 }
 
 export interface LockOptions extends HoldOptions {
+  /**
+   * Who waits with a higher priority goes first, −1,000 to 1,000; equal ones in order. Only for ordered locks. A stream of
+   * higher ones keeps a lower one waiting. Default 0.
+   */
+  priority?: number | undefined
   /**
    * Longest wait, ms, from this call; 0 tries once. Default: for `lock` the client's `waitTimeMs`, which is no limit by
    * default, and 0 for `tryLock`.
@@ -62,11 +67,24 @@ export type MaybeRan<T> = { ran: true; value: T } | { ran: false; value?: undefi
 
 export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
 
+/** The options of a lock whose waiters are queued in Redis. */
+export interface QueueOptions {
+  /**
+   * A call that finds as many waiting, of all clients, rejects at once with `QueueFullError`, in one command. A waiter that
+   * died may count for 15 s; for a fair lock until its turn comes. Default: no limit.
+   */
+  maxWaiters?: number | undefined
+}
+
+export function checkMaxWaiters(value: unknown, lockName: string): number | undefined {
+  return value === undefined ? undefined : checkCount('maxWaiters', value, 0, lockName)
+}
+
 /** What a call without options has. */
 export const NO_OPTIONS: Readonly<Record<string, never>> = Object.freeze(Object.create(null))
 
 export const HOLD_OPTIONS = { leaseTimeMs: 1, maxHoldMs: 1, warnAfterMs: 1, label: 1 }
-export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1 }
+export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1, priority: 1 }
 export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, atLeastMs: 1, release: 1, onAcquire: 1, onRelease: 1 }
 
 /** The options of one call that acquires a lock, checked. */
@@ -76,6 +94,7 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
+  readonly priority?: number | undefined
   /** Whether the call chain is certain to be inside no hold and no scope. */
   readonly isOutside?: boolean
   /** The call throws if its wait time ends first, and names the holder of the lock. */

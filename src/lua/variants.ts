@@ -33,9 +33,14 @@ const PUBLISH_BOTH_WAYS = `local function publish(channel, message)
 end
 `
 
+/** How a script learns that it runs in a cluster. */
+const IS_CLUSTER = 'local IS_CLUSTER = '
+
 /** The variant for clusters: the same, unless it publishes. */
 export const forCluster = variantOf((text) =>
-  text.includes(PUBLISH) ? PUBLISH_BOTH_WAYS + text.replaceAll(PUBLISH, 'publish(') : text,
+  text.includes(PUBLISH)
+    ? PUBLISH_BOTH_WAYS + text.replaceAll(PUBLISH, 'publish(').replace(`${IS_CLUSTER}false`, `${IS_CLUSTER}true`)
+    : text,
 )
 
 /**

@@ -2,7 +2,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { PortEvents, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../util/clock.js'
-import { ReplyError } from './keyspace.js'
+import { ReplyError } from './engine.js'
 import { knownScript, type MemoryRedis, sha1Of } from './memory-redis.js'
 
 /** A fault of one command, or one message. */

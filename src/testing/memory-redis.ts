@@ -4,10 +4,24 @@ import { SCRIPTS } from '../lua/generated.js'
 import type { Script } from '../lua/script.js'
 import { forCluster, forMany, forOnce, inTime } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
-import { fromBytes, toBytes } from './bytes.js'
-import { type Chunk, publishBothWays, forMany as runMany, translated } from './generated.js'
-import { Keyspace, type Reply, ReplyError, Status } from './keyspace.js'
-import { errorReply, general, LuaError, type Redis, Table, type Value } from './lua.js'
+import {
+  type Chunk,
+  errorReply,
+  fromBytes,
+  general,
+  Keyspace,
+  LuaError,
+  publishBothWays,
+  type Redis,
+  type Reply,
+  ReplyError,
+  forMany as runMany,
+  Status,
+  Table,
+  toBytes,
+  translated,
+  type Value,
+} from './engine.js'
 
 /** A script that the in-memory Redis can run. */
 export interface KnownScript {

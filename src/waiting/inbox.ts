@@ -18,7 +18,7 @@ export interface Ticket {
 export class Inbox {
   readonly #clientId: string
   readonly #wakeups: Wakeups
-  readonly #listeners = new Map<string, (message: TurnMessage) => void>()
+  readonly #listeners = new Map<string, Set<(message: TurnMessage) => void>>()
   #subscription: Subscription | undefined
   readonly #onMessage: (text: string) => void
   #issued = 0
@@ -40,13 +40,16 @@ export class Inbox {
     return this.#subscription?.isRefused ?? false
   }
 
-  /** @param listener  called with each message for this ticket, and once the subscription is confirmed or denied */
-  open(listener: (message: TurnMessage) => void): Ticket {
-    const number = String(++this.#issued)
-    this.#listeners.set(number, listener)
+  /**
+   * @param listener  called with each message for this ticket, and once the subscription is confirmed or denied
+   * @param number  of the ticket; default: a new one. Several may have the same: an owner that waits for several locks
+   */
+  open(listener: (message: TurnMessage) => void, number = String(++this.#issued)): Ticket {
+    const listeners = this.#listeners.get(number) ?? new Set()
+    this.#listeners.set(number, listeners.add(listener))
     if (this.isLive) listener(undefined)
     this.#subscribe()
-    return { id: `${this.#clientId}:${number}`, close: () => this.#close(number) }
+    return { id: `${this.#clientId}:${number}`, close: () => this.#close(number, listener) }
   }
 
   /** Whether this is the channel of the inbox. */
@@ -74,8 +77,10 @@ export class Inbox {
     this.#subscription ??= this.#wakeups.listen(INBOX_PREFIX + this.#clientId, (message) => this.#receive(message))
   }
 
-  #close(number: string): void {
-    this.#listeners.delete(number)
+  #close(number: string, listener: (message: TurnMessage) => void): void {
+    const listeners = this.#listeners.get(number)
+    listeners?.delete(listener)
+    if (listeners?.size === 0) this.#listeners.delete(number)
     this.#leaveIfUnused()
   }
 
@@ -87,7 +92,7 @@ export class Inbox {
 
   #receive(text: string | undefined): void {
     if (text === undefined) {
-      for (const listener of [...this.#listeners.values()]) listener(undefined)
+      for (const listeners of [...this.#listeners.values()]) for (const listener of [...listeners]) listener(undefined)
       return
     }
     if (text.startsWith('{')) {
@@ -95,6 +100,7 @@ export class Inbox {
       return
     }
     const [message, number = ''] = text.split(' ', 2)
-    if (message === 'turn' || message === 'next') this.#listeners.get(number)?.(message)
+    if (message !== 'turn' && message !== 'next') return
+    for (const listener of [...(this.#listeners.get(number) ?? [])]) listener(message)
   }
 }

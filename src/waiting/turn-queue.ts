@@ -26,7 +26,16 @@ export class TurnQueue {
   /** Whether Redis has the ticket, or has given it the turn, as far as this client knows. */
   #isQueued = false
 
-  constructor(inbox: Inbox, leaveTurnQueue: (ticket: string) => void, onMessage: (message: TurnMessage) => void) {
+  readonly #number: string | undefined
+
+  /** @param number  of its ticket; default: any */
+  constructor(
+    inbox: Inbox,
+    leaveTurnQueue: (ticket: string) => void,
+    onMessage: (message: TurnMessage) => void,
+    number?: string,
+  ) {
+    this.#number = number
     this.#inbox = inbox
     this.#leaveTurnQueue = leaveTurnQueue
     this.#onMessage = onMessage
@@ -52,7 +61,7 @@ export class TurnQueue {
 
   /** Takes a ticket, for the next request. */
   takeTicket(): void {
-    this.#ticket ??= this.#inbox.open((message) => this.#receive(message))
+    this.#ticket ??= this.#inbox.open((message) => this.#receive(message), this.#number)
   }
 
   /**

@@ -13,6 +13,8 @@ export interface WakeUpSource {
   readonly channel: string | undefined
   /** Leaves the turn queue. Undefined: there is no turn queue, and a release wakes every client. */
   readonly leaveTurnQueue?: ((ticket: string) => void) | undefined
+  /** For a waiter with a place of its own in Redis: its ticket number, by which its inbox is notified. */
+  readonly ticketNumber?: string | undefined
 }
 
 /** The result of an attempt that was not granted. */
@@ -21,6 +23,8 @@ export interface Refusal {
   readonly heldForMs: number
   /** The place of this client in the turn queue, if the release is known to notify the first client. */
   readonly place?: 'first' | 'behind' | undefined
+  /** The place in the queue of an ordered lock, to return to. */
+  readonly rank?: string | undefined
 }
 
 /** Other clients go first. */
@@ -40,6 +44,8 @@ export class WaitQueue {
   readonly #turns: TurnQueue | undefined
   readonly #listening: Listening
   readonly #onClose: () => void
+  /** Whether nobody will join it again. */
+  readonly #isForOne: boolean
   readonly #waiters = new Set<Waiter>()
   #hasRivals = false
   /** How the last attempt used the turn queue; undefined: it did not. */
@@ -52,12 +58,14 @@ export class WaitQueue {
   constructor(
     clock: Clock,
     inbox: Inbox,
-    leaveTurnQueue: WakeUpSource['leaveTurnQueue'],
+    { leaveTurnQueue, ticketNumber }: WakeUpSource,
     subscribe: (listener: () => void) => LockSubscription,
     onClose: () => void,
   ) {
     this.#clock = clock
-    this.#turns = leaveTurnQueue && new TurnQueue(inbox, leaveTurnQueue, (message) => this.#receive(message))
+    const onMessage = (message: TurnMessage): void => this.#receive(message)
+    this.#turns = leaveTurnQueue && new TurnQueue(inbox, leaveTurnQueue, onMessage, ticketNumber)
+    this.#isForOne = ticketNumber !== undefined
     this.#listening = new Listening(
       clock,
       this.#turns,
@@ -222,7 +230,8 @@ export class WaitQueue {
   /** The last waiter has left. */
   #closeSoon(): void {
     this.#takenUntil = 0
-    if (!this.#turns || !(this.#listening.isSubscribed || this.#turns.hasTicket)) this.close()
+    const isUnused = !this.#turns || !(this.#listening.isSubscribed || this.#turns.hasTicket)
+    if (isUnused || this.#isForOne) this.close()
     else this.#cancelClose = this.#clock.after(IDLE_MS, () => this.close(), false)
   }
 
@@ -309,11 +318,12 @@ export class WaitQueues {
     return this.#queues.values().flatMap((queue) => (queue instanceof WaitQueue ? [...queue.waiters] : [queue]))
   }
 
-  #open(name: PropertyKey, { channel, leaveTurnQueue }: WakeUpSource): WaitQueue {
+  #open(name: PropertyKey, source: WakeUpSource): WaitQueue {
+    const { channel } = source
     const queue = new WaitQueue(
       this.#clock,
       this.#inbox,
-      leaveTurnQueue,
+      source,
       (listener) => (channel === undefined ? NO_SUBSCRIPTION : this.#wakeups.listen(channel, listener)),
       () => this.#queues.delete(name),
     )

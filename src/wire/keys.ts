@@ -28,6 +28,23 @@ export function turnQueueKey(key: string): string {
   return `holdfast_turn_queue:${tagged(key)}${key.includes('{') ? ':' : ''}`
 }
 
+/**
+ * The waiters of an ordered lock, by their places (a sorted set). Holdfast only. It needs no right but those to the turn queue.
+ */
+export function orderedQueue(key: string): string {
+  return `${turnQueueKey(key)}:places`
+}
+
+/** Until when each of their clients is believed to be alive (a sorted set, epoch ms). Holdfast only. */
+export function orderedClients(key: string): string {
+  return `${turnQueueKey(key)}:clients`
+}
+
+/** Which of them are offered the lock, and until when (a sorted set, epoch ms). Holdfast only. */
+export function orderedOffers(key: string): string {
+  return `${turnQueueKey(key)}:offers`
+}
+
 /** With a client's id appended, the channel on which that client receives its turns. Holdfast only. */
 export const INBOX_PREFIX = 'holdfast_inbox:'
 

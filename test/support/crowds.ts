@@ -140,7 +140,7 @@ const crowd = (title: string, lua: string, call: Crowd['call'], isSubscribed = f
 })
 
 const fairAcquire = (holder: string, isQueueing = 1): ScriptCall =>
-  make.fairLockAcquire(LOCK, QUEUE, DEADLINES, LEASE_MS, holder, 300_000, isQueueing, FAIR, '0')
+  make.fairLockAcquire(LOCK, QUEUE, DEADLINES, LEASE_MS, holder, 300_000, isQueueing, FAIR, '0', -1)
 const fairLeave = (holder: string): ScriptCall => make.fairLockLeave(LOCK, QUEUE, DEADLINES, holder, 300_000, FAIR, '0')
 const fairRelease = (holder: string): ScriptCall => make.fairLockRelease(LOCK, QUEUE, DEADLINES, holder, FAIR, '0')
 const acquireQueued = (holder: string, isPoll: number, hasWaiters = 1): ScriptCall =>

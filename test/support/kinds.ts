@@ -104,8 +104,24 @@ function multiLock(
   }
 }
 
+/** A side of an ordered read-write lock. */
+function ordered(side: 'readLock' | 'writeLock'): Kind {
+  const lockOf = (client: Client, name: string) => client.getReadWriteLock(name, { order: 'fifo' })
+  const lock = (client: Client, name: string): Lock => lockOf(client, name)[side]()
+  return {
+    ...kind(side === 'readLock' ? 'read' : 'write'),
+    name: side === 'readLock' ? 'ordered read lock' : 'ordered write lock',
+    lock,
+    parts: (client, name) => [lock(client, name)],
+    rival: (client, name) => lockOf(client, name).writeLock(),
+    isHandedOff: false,
+  }
+}
+
 export const kinds: readonly Kind[] = [
   ...KIND_IDS.map(kind),
+  ordered('writeLock'),
+  ordered('readLock'),
   multiLock(
     'multi-lock',
     (name, member) => `${name}:${member}`,

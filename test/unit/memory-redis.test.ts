@@ -107,7 +107,7 @@ describe('the in-memory Redis', () => {
   })
 
   it('the in-memory Redis refuses nil as the argument of a command, also in a protected call', () => {
-    const call = fairLockAcquire('a', 'queue', 'deadlines', 'no number', 'me:1', 20, 1, 'channel', '1')
+    const call = fairLockAcquire('a', 'queue', 'deadlines', 'no number', 'me:1', 20, 1, 'channel', '1', -1)
     assert.throws(() => evaluate(call), { message: 'ERR Lua redis lib command arguments must be strings or integers' })
     assert.equal(run('EXISTS', 'a'), 0, 'the script deletes a lock without a lease')
   })

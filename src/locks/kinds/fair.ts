@@ -2,7 +2,8 @@
 import { fairLockAcquire, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fairChannelPrefix, fairDeadlines, fairQueue, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { AcquireRequest } from './lock-kind.js'
+import type { Named } from '../../wire/names.js'
+import { type AcquireReply, type AcquireRequest, refuseFull } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 /**
@@ -12,9 +13,13 @@ import { PlainKind } from './plain.js'
 export class FairKind extends PlainKind {
   readonly #waitMs: number
 
-  /** @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout` */
-  constructor(id: 'fair' | 'nonReentrantFair', waitMs: number) {
+  readonly #maxWaiters: number
+
+  /** @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout`
+   *  @param maxWaiters  a call that finds as many waiting is refused at once */
+  constructor(id: 'fair' | 'nonReentrantFair', waitMs: number, maxWaiters = -1) {
     super(id)
+    this.#maxWaiters = maxWaiters
     this.#waitMs = waitMs
   }
 
@@ -26,7 +31,13 @@ export class FairKind extends PlainKind {
     const keys = [key, fairQueue(key), fairDeadlines(key)] as const
     const isQueueing = waitTimeMs === 0 ? 0 : 1
     const prefix = fairChannelPrefix(key)
-    return fairLockAcquire(...keys, leaseTimeMs, holder, waitTimeMs || this.#waitMs, isQueueing, prefix, UNLOCK_MESSAGE)
+    const args = [leaseTimeMs, holder, waitTimeMs || this.#waitMs, isQueueing, prefix, UNLOCK_MESSAGE] as const
+    return fairLockAcquire(...keys, ...args, this.#maxWaiters)
+  }
+
+  override parseReply(reply: unknown, lock: Named): AcquireReply {
+    refuseFull(reply, lock.name)
+    return super.parseReply(reply, lock)
   }
 
   leave(key: string, holder: string, waitTimeMs: number | undefined): ScriptCall {

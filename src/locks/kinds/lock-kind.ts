@@ -1,5 +1,5 @@
 // The differences between kinds of locks.
-import { ConfigError } from '../../errors.js'
+import { ConfigError, QueueFullError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
 import type { TurnRequest, TurnTicket } from '../../waiting/turn-queue.js'
@@ -39,6 +39,10 @@ export interface AcquireRequest {
   readonly leaseTimeMs: number
   /** How long the caller will wait in all, ms; 0: this is its only attempt; undefined: no limit. */
   readonly waitTimeMs: number | undefined
+  /** Higher first, in the queue of an ordered lock. Default 0. */
+  readonly priority?: number | undefined
+  /** The place in that queue that the last attempt got. */
+  place?: string | undefined
 }
 
 /** The reply of Redis: refused or granted. */
@@ -96,6 +100,8 @@ export interface LockKind {
   readonly isHandedOff: boolean
   /** Whether each waiter is queued in Redis; otherwise only the head of the client's wait queue asks. */
   readonly isQueuedInRedis: boolean
+  /** Whether requests have a priority. */
+  readonly isOrdered: boolean
   /** Whether holds record the stack where they were taken, for `SelfDeadlockError`; that costs some µs. */
   readonly tracesHolds: boolean
 
@@ -146,6 +152,13 @@ export interface LockKind {
   inspect(key: string, of?: string, from?: string): ScriptCall
   /** @throws {NoReplyError} it is not a reply of `inspect` */
   parseInspection(reply: unknown): Inspection
+}
+
+/** @throws {QueueFullError} as many wait as the caller allows */
+export function refuseFull(reply: unknown, lockName: string): void {
+  if (!Array.isArray(reply) || String(reply[0]) !== 'FULL') return
+  const [, waiting, ...holders] = reply
+  throw new QueueFullError(lockName, Number(waiting), holders.map(String))
 }
 
 /** The wait queue of the callers of a client that want the same. */

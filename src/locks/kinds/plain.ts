@@ -40,6 +40,7 @@ export class PlainKind implements LockKind {
   readonly isQueuedInRedis: boolean
   readonly noun: string = 'Lock'
   readonly isDivisible: boolean = false
+  readonly isOrdered: boolean = false
   readonly tracesHolds: boolean = true
   readonly turnQueue: TurnQueueScripts | undefined = undefined
   readonly adopt: LockKind['adopt'] = ({ key, holder, leaseTimeMs }, from) => lockAdopt(key, leaseTimeMs, from, holder)

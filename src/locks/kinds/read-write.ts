@@ -17,16 +17,16 @@ import { holdersOf, PlainKind, remaining } from './plain.js'
 const WRITE_SUFFIX = ':write'
 
 /** The shared side, Redisson's `RedissonReadLock`: besides the hash, each hold has a key with a lease of its own. */
-class ReadKind extends PlainKind {
+export class ReadKind extends PlainKind {
   readonly mode = 'read'
   override readonly adopt = undefined
 
   override nestingIn(outer: LockKind): Nesting {
-    return outer === WRITE ? 'join' : super.nestingIn(outer)
+    return outer.mode === 'write' ? 'join' : super.nestingIn(outer)
   }
 
   override excludes(other: LockKind): boolean {
-    return other === WRITE
+    return other.mode === 'write'
   }
 
   override channel(key: string): string {
@@ -64,13 +64,13 @@ class ReadKind extends PlainKind {
 }
 
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
-class WriteKind extends PlainKind {
+export class WriteKind extends PlainKind {
   readonly mode = 'write'
   readonly inside: LockKind = READ
   override readonly adopt = undefined
 
   override excludes(other: LockKind): boolean {
-    return other === WRITE || other === READ
+    return other.mode !== undefined
   }
 
   override holder(owner: string): string {

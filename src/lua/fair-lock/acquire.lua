@@ -10,9 +10,11 @@
      ARGV[4] isQueueing     1; 0: if refused, it does not join the queue
      ARGV[5] channelPrefix  what the waiters' channels begin with, before the holder
      ARGV[6] message        what wakes them
+     ARGV[7] maxWaiters     how many may be queued before it; -1: any number
      Expires late, it takes nothing
      Reply   nil            acquired
              integer        when to ask again at the latest, ms from now (-1: not known)
+             array          "FULL"; how many wait; and the holder
      Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands ]]
 -- include time/now
 -- include lease/create-lock
@@ -44,7 +46,10 @@ if left == -2 then
   left = delay
 end
 
-if ARGV[4] ~= '0' then
+local waiting = redis.call('llen', KEYS[2])
+if ARGV[4] ~= '0' and ARGV[7] ~= '-1' and waiting >= tonumber(ARGV[7]) and not redis.call('zscore', KEYS[3], holder) then
+  return { 'FULL', waiting, redis.call('hgetall', KEYS[1])[1] }
+elseif ARGV[4] ~= '0' then
   joinQueue(KEYS[2], KEYS[3], holder, wait, now, left)
 end
 return left

@@ -11,32 +11,18 @@
                           others still hold the lock)
              "unfinished" there is more to do than one call does: call again
      Source  RedissonReadLock.unlockInnerAsync ]]
--- include read-lock/all-readers
--- include read-lock/delete-reader
-local holder, prefix = ARGV[1], ARGV[2]
-local count = redis.call('hget', KEYS[1], holder)
-if not count then
-  return nil
-end
-local isWritten, before = redis.call('hget', KEYS[1], 'mode') == 'write', redis.call('pttl', KEYS[1])
-local longest, seen, dead = longestReadOfAll(KEYS[1], prefix, holder, before)
-removeReaders(KEYS[1], dead)
-local wasHeld = seen ~= 'dead' and deleteReader(KEYS[1], prefix, holder, count)
-if seen == 'dead' or wasHeld == nil then
-  return 'unfinished'
+-- include read-lock/end-read
+local wasHeld, change = endRead(KEYS[1], ARGV[2], ARGV[1])
+if wasHeld == nil or wasHeld == 'unfinished' then
+  return wasHeld
 end
 local receivers = 0
-local isEnd = seen == 'all' and not isWritten
-if isEnd and longest > 0 then
-  redis.call('pexpire', KEYS[1], longest)
-  if longest < 5000 and before - longest > 100 then
-    redis.pcall('publish', ARGV[3], ARGV[4])
-  end
-elseif isEnd then
-  redis.call('del', KEYS[1])
+if change then
   receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 end
 if not wasHeld then
   return nil
+elseif change ~= 'free' then
+  return 0
 end
 return type(receivers) == 'number' and receivers or -1

@@ -9,23 +9,10 @@
              integer      released; how many connections received the message (-1: publishing was refused)
              "unfinished" there is more to do than one call does: call again
      Source  RedissonWriteLock.unlockInnerAsync, counter = 0 ]]
--- include read-lock/all-readers
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return nil
-end
-local longest, seen, dead = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
-removeReaders(KEYS[1], dead)
-if seen == 'dead' then
-  return 'unfinished'
-end
-redis.call('hdel', KEYS[1], ARGV[1])
-if seen ~= 'all' then
-  redis.call('hset', KEYS[1], 'mode', 'read')
-elseif longest > 0 then
-  redis.call('hset', KEYS[1], 'mode', 'read')
-  redis.call('pexpire', KEYS[1], longest)
-else
-  redis.call('del', KEYS[1])
+-- include write-lock/end-write
+local ended = endWrite(KEYS[1], ARGV[2], ARGV[1])
+if ended ~= true then
+  return ended
 end
 local receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 return type(receivers) == 'number' and receivers or -1

@@ -1,0 +1,57 @@
+--[[ queue/acquire: take a side of an ordered read-write lock, or confirm an offer of it; otherwise queue the holder. Who
+     asks again keeps its place. Idempotent.
+     KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+     KEYS[2] queue        sorted set: waiting holder -> its place
+     KEYS[3] clients      sorted set: client -> until when it is believed to be alive, epoch ms
+     KEYS[4] offers       sorted set: holder -> until when it is offered the lock, epoch ms
+     ARGV[1] leaseTimeMs  ms, > 0
+     ARGV[2] holder       "<client id>:<owner id>", and ":write" after it for the exclusive side
+     ARGV[3] prefix       what the keys of read holds begin with
+     ARGV[4] inboxPrefix  what the clients' channels begin with
+     ARGV[5] priority     higher first
+     ARGV[6] place        the place that it had; empty: none
+     ARGV[7] maxWaiters   how many may be queued before it; -1: any number
+     ARGV[8] isQueueing   1; 0: if refused, it does not join the queue
+     Expires late, it takes nothing
+     Reply   nil          acquired
+             array        when to ask again at the latest, ms (-1: not known); its place; 1: first, 2: behind others, 0: the
+                          holder may give no turn
+             array        "FULL"; how many wait; and the holders, as far as they are looked at
+     Source  none: Redisson has no such lock. Its RedissonReadWriteLock reads and writes the same keys ]]
+-- include time/now
+-- include queue/grant
+-- include queue/join
+local lease, holder, prefix = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local now = epochMs()
+
+if confirm(KEYS[1], KEYS[2], KEYS[4], prefix, holder, lease) then
+  return nil
+end
+local isInside = not isWriter(holder) and redis.call('hexists', KEYS[1], holder .. ':write') == 1
+if ARGV[8] == '0' and not isInside then
+  -- those in front may all be gone
+  grant(KEYS[1], KEYS[2], KEYS[3], KEYS[4], prefix, ARGV[4], now)
+end
+if isInside or redis.call('zcard', KEYS[2]) == 0 and leftFor(KEYS[1], prefix, holder) == -2 then
+  return give(KEYS[1], prefix, holder, lease)
+elseif ARGV[8] == '0' then
+  return { leftFor(KEYS[1], prefix, holder), '', 0 }
+end
+
+local full = join(KEYS[2], KEYS[3], KEYS[1], holder, ARGV[5], ARGV[6], tonumber(ARGV[7]), now)
+if full then
+  return full
+end
+local refused = grant(KEYS[1], KEYS[2], KEYS[3], KEYS[4], prefix, ARGV[4], now)
+if refused then
+  return refused
+elseif confirm(KEYS[1], KEYS[2], KEYS[4], prefix, holder, lease) then
+  return nil
+end
+local place = redis.call('zscore', KEYS[2], holder)
+if redis.call('zrange', KEYS[2], 0, 0)[1] ~= holder then
+  return { -1, place, 2 }
+end
+-- the ids of all Holdfast clients end like this
+local holders = holdersOf(KEYS[1])
+return { leftFor(KEYS[1], prefix, holder), place, string.find(holders[1] or '', '401dfa57:', 1, true) and 1 or 0 }

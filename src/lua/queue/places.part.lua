@@ -1,0 +1,43 @@
+-- The queue of an ordered lock: a sorted set of the holders that wait, by their places. Another one says until when each
+-- client is believed to be alive, and a third one which waiters were offered the lock, and until when.
+
+-- How many places each priority has: all scores are whole numbers that a double can carry.
+local PLACES = 4398046511104
+-- How long the queue lasts after the last request, ms. Waiters ask every 5 s.
+local QUEUE_TTL_MS = 60000
+-- How long a client is believed to be alive after a request, ms.
+local ALIVE_MS = 15000
+
+-- How many waiters one call looks at, and how many ended offers: Redis serves nobody else meanwhile.
+local STEPS = 1000
+
+local function clientOf(holder)
+  return string.sub(holder, 1, (string.find(holder, ':', 1, true) or 0) - 1)
+end
+
+local function isWriter(holder)
+  return string.sub(holder, -6) == ':write'
+end
+
+-- The place behind the last waiter of the same priority, as text.
+local function lastPlace(queue, priority)
+  local base = -priority * PLACES
+  local ahead = redis.call('zcount', queue, '-inf', string.format('%.0f', base + PLACES - 1))
+  local last = base
+  if ahead > 0 then
+    last = math.max(base, tonumber(redis.call('zrange', queue, ahead - 1, ahead - 1, 'withscores')[2]))
+  end
+  return string.format('%.0f', last + 1)
+end
+
+-- Whether somebody waits in front. A client of which nothing was heard for long does not count.
+local function isAlive(clients, holder, now)
+  local believed = redis.call('zscore', clients, clientOf(holder))
+  return believed and tonumber(believed) > now
+end
+
+-- Publishes a message about a waiter to the inbox of its client. Returns how many connections received it.
+local function notifyWaiter(inboxPrefix, holder, message)
+  local client = clientOf(holder)
+  return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. string.sub(holder, #client + 1))
+end
