@@ -1,5 +1,6 @@
 // One call that takes a lock, as the wait loop sees it, and what it reports while it waits.
 import type { WaitDetails } from '../holder-info.js'
+import type { OwnTicket } from '../waiting/turn-queue.js'
 import type { Attempt, DirectWait } from '../waiting/wait-loop.js'
 import { fairQueue, turnQueueKey } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
@@ -29,6 +30,7 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
   readonly signal: AbortSignal | undefined
   readonly isShared: boolean
   readonly deadlineAt: number
+  readonly ownTicket: OwnTicket | undefined
   readonly isTransient = isTransient
   readonly #lock: Wanted
   readonly #lease: Lease
@@ -54,6 +56,9 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     // its own write.
     this.queue = isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${queue}` : queue
     this.deadlineAt = waitTimeMs === undefined ? Number.POSITIVE_INFINITY : context.clock.now() + waitTimeMs
+    if (kind.isOrdered) {
+      this.ownTicket = { number: lease.holder.slice(context.clientId.length), since: context.inbox.epoch }
+    }
     if (terms.warnAfterMs !== undefined && !request.isMember) this.#longWait = this.#newLongWait()
   }
 
@@ -72,11 +77,6 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     const turnQueue = context.turnQueues.of(kind)
     if (!turnQueue?.acquire) return undefined
     return (ticket) => void context.scripts.run(turnQueue.leave(key, ticket)).catch(() => {})
-  }
-
-  get ticketNumber(): string | undefined {
-    const { context, kind } = this.#lock
-    return kind.isOrdered ? this.#lease.holder.slice(context.clientId.length) : undefined
   }
 
   get pace(): (() => number) | undefined {

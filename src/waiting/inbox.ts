@@ -5,6 +5,9 @@ import type { Subscription, Wakeups } from './wakeups.js'
 /** `turn`: the client is next; `next`: it is the one after. Undefined: messages may have been missed. */
 export type TurnMessage = 'turn' | 'next' | undefined
 
+/** How many messages for tickets that are not open yet are remembered. */
+const MAX_EARLY = 1_000
+
 /** A place in a turn queue. */
 export interface Ticket {
   readonly id: string
@@ -22,6 +25,10 @@ export class Inbox {
   #subscription: Subscription | undefined
   readonly #onMessage: (text: string) => void
   #issued = 0
+  /** Changes whenever messages may have been missed. */
+  #epoch = 0
+  /** Tickets that got a message before they were opened, in the present epoch. */
+  readonly #early = new Set<string>()
   #isKeptOpen = false
 
   /** @param onMessage  called with each message that is an object in JSON */
@@ -35,6 +42,11 @@ export class Inbox {
     return this.#subscription?.isLive ?? false
   }
 
+  /** For `open`: what was requested in the present epoch is notified. Undefined: nothing is, as yet. */
+  get epoch(): number | undefined {
+    return this.isLive ? this.#epoch : undefined
+  }
+
   /** Whether Redis denies the subscription: then the client cannot use turn queues. */
   get isRefused(): boolean {
     return this.#subscription?.isRefused ?? false
@@ -43,11 +55,13 @@ export class Inbox {
   /**
    * @param listener  called with each message for this ticket, and once the subscription is confirmed or denied
    * @param number  of the ticket; default: a new one. Several may have the same: an owner that waits for several locks
+   * @param since  the epoch in which Redis learned of the ticket: in the same one no message is missed
    */
-  open(listener: (message: TurnMessage) => void, number = String(++this.#issued)): Ticket {
+  open(listener: (message: TurnMessage) => void, number = String(++this.#issued), since?: number): Ticket {
     const listeners = this.#listeners.get(number) ?? new Set()
     this.#listeners.set(number, listeners.add(listener))
-    if (this.isLive) listener(undefined)
+    const isInTime = since !== undefined && since === this.epoch && !this.#early.delete(number)
+    if (this.isLive && !isInTime) listener(undefined)
     this.#subscribe()
     return { id: `${this.#clientId}:${number}`, close: () => this.#close(number, listener) }
   }
@@ -92,6 +106,8 @@ export class Inbox {
 
   #receive(text: string | undefined): void {
     if (text === undefined) {
+      this.#epoch++
+      this.#early.clear()
       for (const listeners of [...this.#listeners.values()]) for (const listener of [...listeners]) listener(undefined)
       return
     }
@@ -101,6 +117,17 @@ export class Inbox {
     }
     const [message, number = ''] = text.split(' ', 2)
     if (message !== 'turn' && message !== 'next') return
-    for (const listener of [...(this.#listeners.get(number) ?? [])]) listener(message)
+    const listeners = this.#listeners.get(number)
+    if (!listeners) this.#keep(number)
+    for (const listener of [...(listeners ?? [])]) listener(message)
+  }
+
+  /** The reply that tells its caller of the ticket has yet to arrive. */
+  #keep(number: string): void {
+    if (this.#early.size >= MAX_EARLY) {
+      this.#early.clear()
+      this.#epoch++
+    }
+    this.#early.add(number)
   }
 }

@@ -14,6 +14,13 @@ export interface TurnRequest extends TurnTicket {
   readonly isPoll: boolean
 }
 
+/** The ticket of a waiter that has a place of its own. */
+export interface OwnTicket {
+  readonly number: string
+  /** The epoch of the inbox in which Redis may have learned of it. */
+  readonly since: number | undefined
+}
+
 /**
  * The place of one client in the turn queue of one lock, which Redis keeps: a release notifies the first client in the
  * queue, and the others sleep. The ticket stands for all callers of the client.
@@ -26,16 +33,16 @@ export class TurnQueue {
   /** Whether Redis has the ticket, or has given it the turn, as far as this client knows. */
   #isQueued = false
 
-  readonly #number: string | undefined
+  readonly #own: OwnTicket | undefined
 
-  /** @param number  of its ticket; default: any */
+  /** @param own  its ticket; default: any */
   constructor(
     inbox: Inbox,
     leaveTurnQueue: (ticket: string) => void,
     onMessage: (message: TurnMessage) => void,
-    number?: string,
+    own?: OwnTicket,
   ) {
-    this.#number = number
+    this.#own = own
     this.#inbox = inbox
     this.#leaveTurnQueue = leaveTurnQueue
     this.#onMessage = onMessage
@@ -61,7 +68,7 @@ export class TurnQueue {
 
   /** Takes a ticket, for the next request. */
   takeTicket(): void {
-    this.#ticket ??= this.#inbox.open((message) => this.#receive(message), this.#number)
+    this.#ticket ??= this.#inbox.open((message) => this.#receive(message), this.#own?.number, this.#own?.since)
   }
 
   /**

@@ -3,7 +3,7 @@ import type { Clock } from '../util/clock.js'
 import { NameMap } from '../util/collections.js'
 import type { Inbox, TurnMessage } from './inbox.js'
 import { IDLE_MS, Listening, type LockSubscription, OTHERS_TURN_MS } from './listening.js'
-import { TurnQueue, type TurnRequest, type TurnTicket } from './turn-queue.js'
+import { type OwnTicket, TurnQueue, type TurnRequest, type TurnTicket } from './turn-queue.js'
 import { Waiter } from './waiter.js'
 import type { Wakeups } from './wakeups.js'
 
@@ -13,8 +13,8 @@ export interface WakeUpSource {
   readonly channel: string | undefined
   /** Leaves the turn queue. Undefined: there is no turn queue, and a release wakes every client. */
   readonly leaveTurnQueue?: ((ticket: string) => void) | undefined
-  /** For a waiter with a place of its own in Redis: its ticket number, by which its inbox is notified. */
-  readonly ticketNumber?: string | undefined
+  /** For a waiter with a place of its own in Redis. */
+  readonly ownTicket?: OwnTicket | undefined
 }
 
 /** The result of an attempt that was not granted. */
@@ -58,14 +58,14 @@ export class WaitQueue {
   constructor(
     clock: Clock,
     inbox: Inbox,
-    { leaveTurnQueue, ticketNumber }: WakeUpSource,
+    { leaveTurnQueue, ownTicket }: WakeUpSource,
     subscribe: (listener: () => void) => LockSubscription,
     onClose: () => void,
   ) {
     this.#clock = clock
     const onMessage = (message: TurnMessage): void => this.#receive(message)
-    this.#turns = leaveTurnQueue && new TurnQueue(inbox, leaveTurnQueue, onMessage, ticketNumber)
-    this.#isForOne = ticketNumber !== undefined
+    this.#turns = leaveTurnQueue && new TurnQueue(inbox, leaveTurnQueue, onMessage, ownTicket)
+    this.#isForOne = ownTicket !== undefined
     this.#listening = new Listening(
       clock,
       this.#turns,

@@ -40,11 +40,6 @@ export function orderedClients(key: string): string {
   return `${turnQueueKey(key)}:clients`
 }
 
-/** Which of them are offered the lock, and until when (a sorted set, epoch ms). Holdfast only. */
-export function orderedOffers(key: string): string {
-  return `${turnQueueKey(key)}:offers`
-}
-
 /** With a client's id appended, the channel on which that client receives its turns. Holdfast only. */
 export const INBOX_PREFIX = 'holdfast_inbox:'
 

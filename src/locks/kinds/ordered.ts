@@ -1,11 +1,10 @@
 // Both sides of a read-write lock that is granted in order: by a queue in Redis, and offers to the first in it.
 import { toInteger } from '../../delivery/replies.js'
-import { queueAcquire, queueLeave, queueRelease } from '../../lua/generated.js'
+import { queueAcquire, queueRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import {
   INBOX_PREFIX,
   orderedClients,
-  orderedOffers,
   orderedQueue,
   readHoldPrefix,
   readWriteChannel,
@@ -45,7 +44,7 @@ class OrderedReadKind extends ReadKind {
   }
 
   leave(key: string, holder: string): ScriptCall {
-    return queueLeave(...keysOf(key), holder, readHoldPrefix(key), INBOX_PREFIX)
+    return this.release(key, holder)
   }
 
   override release(key: string, holder: string): ScriptCall {
@@ -78,7 +77,7 @@ class OrderedWriteKind extends WriteKind {
   }
 
   leave(key: string, holder: string): ScriptCall {
-    return queueLeave(...keysOf(key), holder, readHoldPrefix(key), INBOX_PREFIX)
+    return this.release(key, holder)
   }
 
   override release(key: string, holder: string): ScriptCall {
@@ -92,8 +91,8 @@ export function orderedKinds(maxWaiters = -1): { readonly read: LockKind; readon
   return { read, write: new OrderedWriteKind(maxWaiters, read) }
 }
 
-function keysOf(key: string): [lock: string, queue: string, clients: string, offers: string] {
-  return [key, orderedQueue(key), orderedClients(key), orderedOffers(key)]
+function keysOf(key: string): [lock: string, queue: string, clients: string] {
+  return [key, orderedQueue(key), orderedClients(key)]
 }
 
 function acquire(request: AcquireRequest, maxWaiters: number): ScriptCall {

@@ -3,7 +3,6 @@
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      KEYS[2] queue        sorted set: waiting holder -> its place
      KEYS[3] clients      sorted set: client -> until when it is believed to be alive, epoch ms
-     KEYS[4] offers       sorted set: holder -> until when it is offered the lock, epoch ms
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>", and ":write" after it for the exclusive side
      ARGV[3] prefix       what the keys of read holds begin with
@@ -21,37 +20,39 @@
 -- include time/now
 -- include queue/grant
 -- include queue/join
-local lease, holder, prefix = tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local now = epochMs()
-
-if confirm(KEYS[1], KEYS[2], KEYS[4], prefix, holder, lease) then
+local lease, holder, prefix, now = tonumber(ARGV[1]), ARGV[2], ARGV[3], epochMs()
+if confirm(KEYS[1], KEYS[3], prefix, holder, lease, now) then
   return nil
 end
 local isInside = not isWriter(holder) and redis.call('hexists', KEYS[1], holder .. ':write') == 1
 if ARGV[8] == '0' and not isInside then
   -- those in front may all be gone
-  grant(KEYS[1], KEYS[2], KEYS[3], KEYS[4], prefix, ARGV[4], now)
+  grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[4], now)
 end
-if isInside or redis.call('zcard', KEYS[2]) == 0 and leftFor(KEYS[1], prefix, holder) == -2 then
+if isInside or redis.call('exists', KEYS[2]) == 0 and leftFor(KEYS[1], prefix, holder) == -2 then
   return give(KEYS[1], prefix, holder, lease)
 elseif ARGV[8] == '0' then
   return { leftFor(KEYS[1], prefix, holder), '', 0 }
 end
 
-local full = join(KEYS[2], KEYS[3], KEYS[1], holder, ARGV[5], ARGV[6], tonumber(ARGV[7]), now)
-if full then
-  return full
+local place = join(KEYS[2], KEYS[3], KEYS[1], holder, ARGV[5], ARGV[6], tonumber(ARGV[7]), now)
+if type(place) == 'table' then
+  return place
 end
-local refused = grant(KEYS[1], KEYS[2], KEYS[3], KEYS[4], prefix, ARGV[4], now)
-if refused then
-  return refused
-elseif confirm(KEYS[1], KEYS[2], KEYS[4], prefix, holder, lease) then
-  return nil
+local first = redis.call('zrange', KEYS[2], 0, 0)[1]
+-- otherwise those in front ask for themselves
+if first == holder or ARGV[6] ~= '' or redis.call('exists', KEYS[1]) == 0 then
+  local offered = grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[4], now)
+  if type(offered) == 'table' then
+    return offered
+  elseif offered and confirm(KEYS[1], KEYS[3], prefix, holder, lease, now) then
+    return nil
+  end
+  first = redis.call('zrange', KEYS[2], 0, 0)[1]
 end
-local place = redis.call('zscore', KEYS[2], holder)
-if redis.call('zrange', KEYS[2], 0, 0)[1] ~= holder then
+if first ~= holder then
   return { -1, place, 2 }
 end
 -- the ids of all Holdfast clients end like this
-local holders = holdersOf(KEYS[1])
-return { leftFor(KEYS[1], prefix, holder), place, string.find(holders[1] or '', '401dfa57:', 1, true) and 1 or 0 }
+local isOurs = string.find(holdersOf(KEYS[1])[1] or '', '401dfa57:', 1, true)
+return { leftFor(KEYS[1], prefix, holder), place, isOurs and 1 or 0 }

@@ -32,28 +32,17 @@ local function give(lock, prefix, holder, lease)
 end
 
 -- Makes a hold last at least as long as requested, be it an offer or more. Returns false: there is none.
-local function confirm(lock, queue, offers, prefix, holder, lease)
+local function confirm(lock, clients, prefix, holder, lease, now)
   local count = redis.call('hget', lock, holder)
   if not count or not isWriter(holder) and not isReading(prefix, holder, count) then
     return false
   end
-  redis.call('zrem', queue, holder)
-  redis.call('zrem', offers, holder)
   if not isWriter(holder) then
     extendHold(prefix, holder, 1, lease)
   end
   extendLease(lock, lease)
+  if redis.call('exists', clients) == 1 then
+    believe(clients, holder, now + ALIVE_MS)
+  end
   return true
-end
-
--- Takes back what was just given to a waiter that nobody could tell.
-local function takeBack(lock, prefix, holder)
-  local KEYS = { lock, readHold(prefix, holder, 1) }
-  if not isWriter(holder) then
-    redis.call('del', KEYS[2])
-  end
-  redis.call('hdel', KEYS[1], holder)
-  if redis.call('hlen', KEYS[1]) == 1 then
-    redis.call('del', KEYS[1])
-  end
 end

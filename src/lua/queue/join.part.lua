@@ -14,30 +14,30 @@ end
 -- Removes waiters of clients of which nothing was heard for long.
 local function removeDead(queue, clients, now)
   for _, holder in ipairs(redis.call('zrange', queue, 0, STEPS - 1)) do
-    if not isAlive(clients, holder, now) then
+    if (believedUntil(clients, holder) or 0) <= now then
       redis.call('zrem', queue, holder)
     end
   end
 end
 
--- Queues a holder, at the place that it had if it had one. Returns the reply of the script if the queue is full, else nil.
+-- Queues a holder, at the place that it had if it had one. Returns the place; or the reply of the script if the queue is full.
 local function join(queue, clients, lock, holder, priority, place, most, now)
-  if not redis.call('zscore', queue, holder) then
+  local present = redis.call('zscore', queue, holder)
+  if not present then
     if most >= 0 and redis.call('zcard', queue) >= most then
       removeDead(queue, clients, now)
     end
-    local waiting = redis.call('zcard', queue)
-    if most >= 0 and place == '' and waiting >= most then
-      local full = { 'FULL', waiting }
+    if most >= 0 and place == '' and redis.call('zcard', queue) >= most then
+      local full = { 'FULL', redis.call('zcard', queue) }
       for _, one in ipairs(holdersOf(lock)) do
         table.insert(full, one)
       end
       return full
     end
-    redis.call('zadd', queue, place == '' and lastPlace(queue, tonumber(priority)) or place, holder)
+    present = place == '' and lastPlace(queue, tonumber(priority)) or place
+    redis.call('zadd', queue, present, holder)
   end
-  redis.call('zadd', clients, now + ALIVE_MS, clientOf(holder))
+  believe(clients, holder, now + ALIVE_MS)
   redis.call('pexpire', queue, QUEUE_TTL_MS)
-  redis.call('pexpire', clients, QUEUE_TTL_MS)
-  return nil
+  return present
 end

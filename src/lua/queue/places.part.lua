@@ -1,5 +1,5 @@
--- The queue of an ordered lock: a sorted set of the holders that wait, by their places. Another one says until when each
--- client is believed to be alive, and a third one which waiters were offered the lock, and until when.
+-- The queue of an ordered lock: a sorted set of the holders that wait, by their places. Another one says until when each of
+-- their clients is believed to be alive.
 
 -- How many places each priority has: all scores are whole numbers that a double can carry.
 local PLACES = 4398046511104
@@ -7,8 +7,7 @@ local PLACES = 4398046511104
 local QUEUE_TTL_MS = 60000
 -- How long a client is believed to be alive after a request, ms.
 local ALIVE_MS = 15000
-
--- How many waiters one call looks at, and how many ended offers: Redis serves nobody else meanwhile.
+-- How many waiters one call looks at: Redis serves nobody else meanwhile.
 local STEPS = 1000
 
 local function clientOf(holder)
@@ -30,10 +29,16 @@ local function lastPlace(queue, priority)
   return string.format('%.0f', last + 1)
 end
 
--- Whether somebody waits in front. A client of which nothing was heard for long does not count.
-local function isAlive(clients, holder, now)
-  local believed = redis.call('zscore', clients, clientOf(holder))
-  return believed and tonumber(believed) > now
+-- Notes until when the client of a waiter is believed to be alive.
+local function believe(clients, holder, deadline)
+  redis.call('zadd', clients, deadline, clientOf(holder))
+  redis.call('pexpire', clients, QUEUE_TTL_MS)
+end
+
+-- Until when the client of a waiter is believed to be alive; nil: it did not answer.
+local function believedUntil(clients, holder)
+  local deadline = redis.call('zscore', clients, clientOf(holder))
+  return deadline and tonumber(deadline) or nil
 end
 
 -- Publishes a message about a waiter to the inbox of its client. Returns how many connections received it.

@@ -1,9 +1,9 @@
 --[[ queue/release: end the hold of a reader or writer of an ordered lock, and offer the lock to the first waiters. Waiters
-     that are not queued get the message of an ordinary release if they can get the lock.
+     that are not queued get the message of an ordinary release if they can get the lock. Removes a waiter as well, whether or
+     not it was offered the lock.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      KEYS[2] queue        sorted set: waiting holder -> its place
      KEYS[3] clients      sorted set: client -> until when it is believed to be alive, epoch ms
-     KEYS[4] offers       sorted set: holder -> until when it is offered the lock, epoch ms
      ARGV[1] holder       "<client id>:<owner id>", and ":write" after it for the exclusive side
      ARGV[2] prefix       what the keys of read holds begin with
      ARGV[3] inboxPrefix  what the clients' channels begin with
@@ -14,18 +14,32 @@
              "unfinished" there is more to do than one call does: call again
      Source  none; the lock's key is that of RedissonReadLock and RedissonWriteLock ]]
 -- include time/now
--- include queue/end-hold
-local wasHeld = endHold(KEYS[1], KEYS[2], KEYS[4], ARGV[2], ARGV[1])
+-- include queue/grant
+-- include read-lock/end-read
+-- include write-lock/end-write
+local holder, prefix = ARGV[1], ARGV[2]
+local wasHeld
+if isWriter(holder) then
+  wasHeld = endWrite(KEYS[1], prefix, holder)
+else
+  wasHeld = endRead(KEYS[1], prefix, holder)
+end
 if wasHeld == 'unfinished' then
   return wasHeld
+elseif wasHeld == nil then
+  local wasFirst = redis.call('zrange', KEYS[2], 0, 0)[1] == holder
+  redis.call('zrem', KEYS[2], holder)
+  if not wasFirst then
+    return nil
+  end
 end
-grant(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[2], ARGV[3], epochMs())
+local offered = grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[3], epochMs())
 if not wasHeld then
   return nil
 end
 local receivers = 0
 -- to others the lock has not been free if the next writer has it
-if redis.call('hget', KEYS[1], 'mode') ~= 'write' then
+if not (type(offered) == 'string' and isWriter(offered)) then
   receivers = redis.pcall('publish', ARGV[4], ARGV[5])
 end
 return type(receivers) == 'number' and receivers or -1
