@@ -396,9 +396,10 @@ export class Client extends ClientEmitter {
 
   /** The key in Redis. */
   #fairLock(id: 'fair' | 'nonReentrantFair', name: string, options: QueueOptions): Lock {
+    const key = this.#key(name)
     const { maxWaiters } = ownOptions(options, { maxWaiters: 1 }, name)
     const kind = new FairKind(id, this.#fairLockWaitTimeoutMs, checkMaxWaiters(maxWaiters, name))
-    return new Lock(this.#context, kind, name, this.#key(name))
+    return new Lock(this.#context, kind, name, key)
   }
 
   #key(name: string, noun?: string): string {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Client } from '../../src/index.js'
+import type { Client, Lock } from '../../src/index.js'
 import type { Driver } from '../support/drivers.js'
 import { type AnyFixture, type SetUp, setUpFixtureAt, watchWholeProcess } from '../support/fixture.js'
 import { type Kind, KindFixture, kindNamed, kinds } from '../support/kinds.js'
@@ -13,7 +13,7 @@ import { permitContract } from './permit-expirable-semaphore.js'
 import { semaphoreContract } from './semaphore.js'
 
 /** One kind for each trait that matters here: a queue of its own, sharing, and members in several slots. */
-const TRAITS = ['fair lock', 'read lock', 'multi-lock']
+const TRAITS = ['fair lock', 'read lock', 'write lock in order', 'multi-lock']
 
 const SYNCHRONIZERS = [
   ['a semaphore', semaphoreContract],
@@ -75,7 +75,8 @@ function rounds(some: readonly Kind[], setUp: SetUp): void {
       await kindFixture.somebodyWaits()
       await hold.unlock()
       const next = await waiting
-      for (const part of kindFixture.parts(two)) assert.equal(await part.forceUnlock(), true)
+      const held = kind.isShared ? [kindFixture.rival(two) as Lock] : kindFixture.parts(two)
+      for (const part of held) assert.equal(await part.forceUnlock(), true)
       await assert.rejects(next.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
       assert.equal(await kindFixture.isFree(), true)
     })

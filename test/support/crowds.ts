@@ -18,6 +18,8 @@ import {
   JOBS_KEY,
   jobKey,
   lockChannel,
+  orderedClients,
+  orderedQueue,
   permitLeases,
   readHoldPrefix,
   readWriteChannel,
@@ -147,6 +149,24 @@ const acquireQueued = (holder: string, isPoll: number, hasWaiters = 1): ScriptCa
   make.lockAcquireQueued(LOCK, TURNS, LEASE_MS, holder, `${LIVING}:7`, 60_000, INBOX_PREFIX, isPoll, hasWaiters)
 const releaseQueued = (holder: string, ticket = `${LIVING}:7`, ttl = 60_000): ScriptCall =>
   make.lockReleaseQueued(LOCK, TURNS, holder, lockChannel(LOCK), '0', INBOX_PREFIX, ticket, ttl)
+const PLACES = orderedQueue(LOCK)
+const SEEN = orderedClients(LOCK)
+/** Waiters of an ordered lock, one a client; those up to `lost` are of clients of which nothing was heard for long. */
+const inOrder = (client: string, side: string, lost = '0'): string => `for i = 1, n do
+  local waiter = ${client} .. '${side}'
+  redis.call('zadd', '${PLACES}', i, waiter)
+  redis.call('zadd', '${SEEN}', string.format('%d', now + (i > ${lost} and 9000 or -1)), string.match(waiter, '^[^:]+'))
+end\n`
+const WRITERS = inOrder('member(i)', ':write')
+const READERS_GONE = inOrder("'gone' .. i .. ':1'", '')
+const WRITERS_GONE = inOrder("'gone' .. i .. ':1'", ':write')
+const WRITERS_LOST = inOrder("'gone' .. i .. ':1'", ':write', 'n')
+const WRITTEN = `redis.call('hset', '${LOCK}', 'mode', 'write', 'somebody:1:write', 1) redis.call('pexpire', '${LOCK}', 30000)\n`
+const orderedAcquire = (holder: string, place = '', maxWaiters = -1, isQueueing = 1): ScriptCall =>
+  make.queueAcquire(LOCK, PLACES, SEEN, LEASE_MS, holder, PREFIX, INBOX_PREFIX, 0, place, maxWaiters, isQueueing)
+const orderedRelease = (holder: string): ScriptCall =>
+  make.queueRelease(LOCK, PLACES, SEEN, holder, PREFIX, INBOX_PREFIX, readWriteChannel(LOCK), '1')
+
 const readRelease = (holder: string): ScriptCall =>
   make.readLockRelease(LOCK, holder, PREFIX, readWriteChannel(LOCK), '0')
 const readInspect = (holder = '', cursor = '0'): ScriptCall => make.readLockInspect(LOCK, PREFIX, cursor, holder)
@@ -311,6 +331,25 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
         Array.from({ length: 100 }, (_, index) => [living(index + 1), LEASE_MS, 5_000]).flat(),
       ),
     ),
+  ],
+  'queue/acquire': [
+    crowd('joins a long queue', WRITTEN + WRITERS, (index) => orderedAcquire(`${DEAD}:${index}:write`)),
+    crowd('asks again at the end', WRITTEN + WRITERS, (index) => orderedAcquire(`${living(LAST - index)}:write`, '9')),
+    crowd('is refused by a full queue of the living', WRITTEN + WRITERS, () => orderedAcquire(`${DEAD}:1`, '', 10)),
+    crowd('is refused by a queue full of the lost', WRITTEN + WRITERS_LOST, () => orderedAcquire(`${DEAD}:1`, '', 10)),
+    crowd('comes behind readers who are gone', READERS_GONE, (index) => orderedAcquire(`${DEAD}:${index}:write`)),
+    crowd('does not queue, behind writers who are gone', WRITERS_GONE, () => orderedAcquire(living(1), '', -1, 0)),
+    crowd('does not queue, behind those who are lost', WRITERS_LOST, () => orderedAcquire(living(1), '', -1, 0)),
+    crowd('waits for many readers', ALIKE + WRITERS, (index) => orderedAcquire(`${DEAD}:${index}:write`, '9')),
+  ],
+  'queue/release': [
+    crowd('to a writer', WRITTEN + WRITERS, () => orderedRelease('somebody:1:write'), true),
+    crowd('to writers who are gone', WRITTEN + WRITERS_GONE, () => orderedRelease('somebody:1:write')),
+    crowd('to readers who are gone', WRITTEN + READERS_GONE, () => orderedRelease('somebody:1:write')),
+    crowd('to those who are lost', WRITTEN + WRITERS_LOST, () => orderedRelease('somebody:1:write')),
+    crowd('to many readers', WRITTEN + inOrder('member(i)', ''), () => orderedRelease('somebody:1:write'), true),
+    crowd('one of many readers', ALIKE + WRITERS, (index) => orderedRelease(living(index + 1))),
+    crowd('leaves a long queue', WRITTEN + WRITERS, (index) => orderedRelease(`${living(LAST / 2 + index)}:write`)),
   ],
   'permit/acquire': [
     crowd('one, many expired', PERMITS_EXPIRED, permitAcquire(1)),

@@ -110,7 +110,7 @@ function ordered(side: 'readLock' | 'writeLock'): Kind {
   const lock = (client: Client, name: string): Lock => lockOf(client, name)[side]()
   return {
     ...kind(side === 'readLock' ? 'read' : 'write'),
-    name: side === 'readLock' ? 'ordered read lock' : 'ordered write lock',
+    name: side === 'readLock' ? 'read lock in order' : 'write lock in order',
     lock,
     parts: (client, name) => [lock(client, name)],
     rival: (client, name) => lockOf(client, name).writeLock(),

@@ -17,6 +17,8 @@ import {
   jobKey,
   latchChannel,
   lockChannel,
+  orderedClients,
+  orderedQueue,
   permitLeases,
   readHoldPrefix,
   readWriteChannel,
@@ -56,6 +58,7 @@ const ALL_FAMILIES = [
 const FAMILIES: Readonly<Record<string, readonly string[]>> = {
   'read-lock': ['read-write'],
   'write-lock': ['read-write'],
+  queue: ['read-write'],
   permit: ['permits'],
   semaphore: ['semaphore', 'permits'],
   idempotency: ['semaphore', 'permits', 'latch'],
@@ -87,7 +90,8 @@ type Values = Readonly<Record<string, () => Argument | readonly Argument[]>>
 
 /** What each parameter of a script may be. */
 function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Values {
-  const holder = (): string => dice.pick(HOLDERS) + (script.startsWith('write-lock/') ? ':write' : '')
+  const isWriter = (): boolean => script.startsWith('write-lock/') || (script.startsWith('queue/') && dice.chance(0.5))
+  const holder = (): string => dice.pick(HOLDERS) + (isWriter() ? ':write' : '')
   const flag = (): Argument => dice.between(0, 1)
   const lease = (): Argument => (dice.chance(0.03) ? dice.pick(BAD_LEASES) : dice.pick(LEASES))
   const named = (...parameters: string[]) => Object.fromEntries(parameters.map((parameter) => [parameter, () => name]))
@@ -98,7 +102,8 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     ...named('lock', 'group', 'semaphore', 'latch', 'key'),
     ...leases('leaseTimeMs', 'waitTimeMs', 'longestMs'),
     ...flags('isPoll', 'hasWaiters', 'isQueueing'),
-    queue: () => fairQueue(name),
+    queue: () => (script.startsWith('queue/') ? orderedQueue(name) : fairQueue(name)),
+    clients: () => orderedClients(name),
     deadlines: () => fairDeadlines(name),
     turnQueue: () => turnQueueKey(name),
     tokens: () => fencingTokenKey(name),
@@ -114,6 +119,9 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     seen: () => dice.pick(['0', '3', '41', '900', '9223372036854775806']),
     mode: () => dice.pick(['read', 'write']),
     values: () => dice.some(DIGESTS),
+    priority: () => dice.pick([0, 0, 1, -1, 1_000]),
+    place: () => dice.pick(['', '', '1', '3']),
+    maxWaiters: () => dice.pick([-1, -1, 0, 2]),
     queueTtlMs: () => dice.pick([0, 1, 50, 60_000]),
     timeToLiveMs: () => dice.pick([0, 0, 1, 50, 60_000]),
     channel: () => (dice.chance(0.1) ? '' : dice.pick(CHANNELS)(name)),

@@ -9,6 +9,8 @@ export const TAKES: Record<string, Take> = {
   'fenced lock': async (client, waitTimeMs) => release(await client.getFencedLock('t:fenced').tryLock({ waitTimeMs })),
   'read lock': async (client, waitTimeMs) =>
     release(await client.getReadWriteLock('t:rw').readLock().tryLock({ waitTimeMs })),
+  'write lock in order': async (client, waitTimeMs) =>
+    release(await client.getReadWriteLock('t:ordered', { order: 'fifo' }).writeLock().tryLock({ waitTimeMs })),
   'spin lock': async (client, waitTimeMs) => release(await client.getSpinLock('t:spin').tryLock({ waitTimeMs })),
   'multi-lock of values': async (client, waitTimeMs) =>
     release(await client.getFasterMultiLock('t:multi', ['1', '2']).tryLock({ waitTimeMs })),

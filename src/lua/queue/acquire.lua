@@ -42,17 +42,18 @@ end
 local first = redis.call('zrange', KEYS[2], 0, 0)[1]
 -- otherwise those in front ask for themselves
 if first == holder or ARGV[6] ~= '' or redis.call('exists', KEYS[1]) == 0 then
-  local offered = grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[4], now)
+  local offered, isUnfinished = grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[4], now)
   if type(offered) == 'table' then
     return offered
   elseif offered and confirm(KEYS[1], KEYS[3], prefix, holder, lease, now) then
     return nil
+  elseif isUnfinished then
+    return { 20, place, 2 }
   end
   first = redis.call('zrange', KEYS[2], 0, 0)[1]
 end
 if first ~= holder then
   return { -1, place, 2 }
 end
--- the ids of all Holdfast clients end like this
-local isOurs = string.find(holdersOf(KEYS[1])[1] or '', '401dfa57:', 1, true)
+local isOurs = string.find(holdersOf(KEYS[1])[1] or '', '401dfa57:', 1, true) -- so end the ids of all Holdfast clients
 return { leftFor(KEYS[1], prefix, holder), place, isOurs and 1 or 0 }

@@ -1,14 +1,18 @@
 -- include queue/offer
 
--- Tells the first waiter of another client that it is next: it asks after a while, in case the client that was offered the
--- lock does not answer.
-local function notifyNext(queue, clients, inboxPrefix, client)
-  for from = 0, STEPS - 1, 50 do
+-- Tells the first waiter that can be reached, but not one of `except`: that its turn has come, or that it is next. Who is next
+-- asks after a while, in case the client that was offered the lock does not answer.
+local function tell(queue, clients, inboxPrefix, except, message)
+  local isMissing = {}
+  isMissing[except] = true
+  for from = 0, LOOKS - 1, 50 do
     local waiters = redis.call('zrange', queue, from, from + 49)
     for _, holder in ipairs(waiters) do
-      if clientOf(holder) ~= client and notifyWaiter(inboxPrefix, holder, 'next') ~= 0 then
+      local client = clientOf(holder)
+      if not isMissing[client] and notifyWaiter(inboxPrefix, holder, message) ~= 0 then
         return
       end
+      isMissing[client] = true
     end
     if #waiters == 0 then
       if from == 0 then
@@ -19,30 +23,29 @@ local function notifyNext(queue, clients, inboxPrefix, client)
   end
 end
 
--- Offers the lock to the first waiters, as long as nobody keeps them out. Returns the last one, or nil, or an error.
+-- Offers the lock to the first waiters, as long as nobody keeps them out. Returns the last one, nil or an error; and whether
+-- there is more to do than one call does: then a waiter is told to ask.
 local function grant(lock, queue, clients, prefix, inboxPrefix, now)
   local offered
   for _ = 1, STEPS do
-    if offered and isWriter(offered) then
-      break
-    end
-    local first = redis.call('zrange', queue, 0, 0)[1]
-    if not first then
-      redis.call('del', clients)
-      return offered
-    elseif leftFor(lock, prefix, first) ~= -2 then
-      break
+    local first = (not offered or not isWriter(offered)) and redis.call('zrange', queue, 0, 0)[1]
+    local isKeptOut = first and leftFor(lock, prefix, first) ~= -2
+    if not first or isKeptOut then
+      if offered then
+        tell(queue, clients, inboxPrefix, clientOf(offered), 'next')
+      elseif not first then
+        redis.call('del', clients)
+      end
+      return offered, false
     end
     redis.call('zrem', queue, first)
     local result = offer(lock, clients, prefix, inboxPrefix, first, now)
     if type(result) == 'table' then
-      return result
+      return result, false
     elseif result then
       offered = first
     end
   end
-  if offered then
-    notifyNext(queue, clients, inboxPrefix, clientOf(offered))
-  end
-  return offered
+  tell(queue, clients, inboxPrefix, '', 'turn')
+  return offered, true
 end

@@ -7,8 +7,9 @@ local PLACES = 4398046511104
 local QUEUE_TTL_MS = 60000
 -- How long a client is believed to be alive after a request, ms.
 local ALIVE_MS = 15000
--- How many waiters one call looks at: Redis serves nobody else meanwhile.
-local STEPS = 1000
+-- How many waiters one call serves or removes, and how many it looks at: Redis serves nobody else meanwhile.
+local STEPS = 32
+local LOOKS = 500
 
 local function clientOf(holder)
   return string.sub(holder, 1, (string.find(holder, ':', 1, true) or 0) - 1)

@@ -84,6 +84,8 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   string: exclusive('string', 'string', ['chaos:string']),
   read,
   write,
+  'read in order': readInOrder,
+  'write in order': writeInOrder,
   values,
   multi,
   red,
@@ -135,6 +137,20 @@ async function write(worker: Worker): Promise<void> {
   await using read = await lock.readLock().lock({ within: write })
   await write.unlock()
   await worker.stay('downgrade', [name], read, 'shared')
+}
+
+const IN_ORDER = 'chaos:ordered'
+const ordered = ({ client }: Worker) => client.getReadWriteLock(IN_ORDER, { order: 'fifo' })
+
+async function readInOrder(worker: Worker): Promise<void> {
+  const options = { ...terms(worker), priority: worker.random(2) }
+  await ordered(worker)
+    .readLock()
+    .withLock(options, async (hold) => await worker.stay('read in order', [IN_ORDER], hold, 'shared'))
+}
+
+async function writeInOrder(worker: Worker): Promise<void> {
+  await alone(worker, 'write in order', ordered(worker).writeLock(), [IN_ORDER], true)
 }
 
 async function values(worker: Worker): Promise<void> {

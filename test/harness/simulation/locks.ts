@@ -1,5 +1,13 @@
 import { lockOfKind } from '../../../src/client.js'
-import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type Lock } from '../../../src/index.js'
+import {
+  type Client,
+  getMultiLock,
+  getRedLock,
+  type Hold,
+  LeaseLostError,
+  type Lock,
+  type ReadWriteLock,
+} from '../../../src/index.js'
 import type { BaseLock } from '../../../src/locks/base-lock.js'
 import type { NamedKindId } from '../../../src/locks/kinds/table.js'
 import type { Lease } from '../../../src/locks/lease.js'
@@ -248,6 +256,30 @@ function kind(id: NamedKindId, traits: Traits): () => Workload {
     )
 }
 
+function readWrite(of: (process: Process, name: string) => ReadWriteLock): () => Workload {
+  return () =>
+    new LockWorkload(
+      ({ dice, process }) => {
+        const name = dice.pick(NAMES)
+        const { client } = process
+        const both = of(process, name)
+        const choose = (): Choice => {
+          const isShared = dice.chance(0.6)
+          return {
+            client,
+            lock: isShared ? both.readLock() : both.writeLock(),
+            resources: [name],
+            isShared,
+            inner: choose,
+          }
+        }
+        return choose()
+      },
+      (process) => NAMES.map((name) => of(process, name).writeLock()),
+      { canBeForced: true, canBeInterrupted: true },
+    )
+}
+
 const ANY: Traits = { canBeHandedOver: true, canBeForced: true, canBeInterrupted: true }
 
 export const LOCK_WORKLOADS: Workloads = {
@@ -263,26 +295,8 @@ export const LOCK_WORKLOADS: Workloads = {
     isHeldBy: isValueOfKey,
   }),
 
-  'read-write lock': () =>
-    new LockWorkload(
-      ({ dice, process: { client } }) => {
-        const name = dice.pick(NAMES)
-        const both = client.getReadWriteLock(name)
-        const choose = (): Choice => {
-          const isShared = dice.chance(0.6)
-          return {
-            client,
-            lock: isShared ? both.readLock() : both.writeLock(),
-            resources: [name],
-            isShared,
-            inner: choose,
-          }
-        }
-        return choose()
-      },
-      ({ client }) => NAMES.map((name) => client.getReadWriteLock(name).writeLock()),
-      { canBeForced: true, canBeInterrupted: true },
-    ),
+  'read-write lock': readWrite(({ client }, name) => client.getReadWriteLock(name)),
+  'read-write lock in order': readWrite(({ client }, name) => client.getReadWriteLock(name, { order: 'fifo' })),
 
   'multi-lock of values': () =>
     new LockWorkload(

@@ -10,6 +10,7 @@ export const WORKLOADS = [
   'spin lock',
   'string lock',
   'read-write lock',
+  'read-write lock in order',
   'multi-lock of values',
   'multi-lock',
   'red lock',
