@@ -42,6 +42,7 @@ import { systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { renewalRefused, subscriptionRefused } from './warnings.js'
 import type { ThreadSeams, ThreadTerms } from './watchdog/thread-client.js'
+import { newWebLockManager, type WebLockManager } from './web-locks/manager.js'
 import { markedId } from './wire/client-id.js'
 import { checkSlots, keyOf } from './wire/names.js'
 
@@ -62,6 +63,7 @@ export class Client extends ClientEmitter {
   readonly #presence: Presence | undefined
   /** All locks in Redis, and all clients: who holds what, and who is waiting. */
   readonly fleet: Fleet
+  #locks: WebLockManager | undefined
 
   /** @internal Clients come from `connect`. */
   constructor(port: RedisPort, options: ClientOptions = {}, seams?: Partial<Seams>) {
@@ -104,6 +106,15 @@ export class Client extends ClientEmitter {
       resubscribed: (channel, refusal) => wakeups.resubscribed(channel, refusal),
       warning: (warning) => this.warnSoon(warning),
     })
+  }
+
+  /**
+   * The Web Locks API, as `navigator.locks`, across all clients of this Redis: requests are granted in order.
+   * @example `await client.locks.request('lock:order:1001', async () => await charge('1001'))`
+   */
+  get locks(): WebLockManager {
+    this.#locks ??= newWebLockManager(this.#context, (name) => this.#key(name))
+    return this.#locks
   }
 
   /**

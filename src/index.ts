@@ -71,4 +71,7 @@ export type {
 } from './synchronizers/permit-expirable-semaphore.js'
 export type { Permit } from './synchronizers/permit-lease.js'
 export type { Semaphore, SemaphoreOptions, WithPermits } from './synchronizers/semaphore.js'
+export type { WebLockCallback, WebLockOptions } from './web-locks/arguments.js'
+export { WebLockManager } from './web-locks/manager.js'
+export { WebLock, type WebLockInfo, type WebLockMode, type WebLockSnapshot } from './web-locks/web-lock.js'
 export type { NameMapper } from './wire/names.js'

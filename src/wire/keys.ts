@@ -143,3 +143,6 @@ export const JOBS_KEY = 'holdfast_jobs'
 export function jobKey(name: string): string {
   return `holdfast_job:{${JOBS_KEY}}:${name}`
 }
+
+/** The names of the locks of `client.locks`, by when their entries expire (a sorted set, epoch ms). Holdfast only. */
+export const WEB_LOCKS_KEY = 'holdfast_web_locks'

@@ -14,7 +14,7 @@ const FLOORS = [
   ['index', 'connect', 'open-clients', 'watchdog-thread'],
   ['config'],
   ['client'],
-  ['synchronizers', 'client-events', 'client-options', 'client-context', 'shutdown', 'fleet'],
+  ['synchronizers', 'client-events', 'client-options', 'client-context', 'shutdown', 'fleet', 'web-locks'],
   ['locks'],
   ['watchdog'],
   ['delivery', 'waiting'],

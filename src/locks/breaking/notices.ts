@@ -8,7 +8,7 @@ import { applyMark } from './apply-mark.js'
 import { markNotice, REACTION_MS } from './mark.js'
 
 /** Time between two notices, ms. */
-const NOTICE_MS = 250
+export const NOTICE_MS = 250
 /** How long nobody has to listen on the inbox of a holder until it counts as unreachable, ms: it may be reconnecting. */
 const UNREACHABLE_MS = 1_000
 
@@ -30,6 +30,11 @@ export class Notices {
     this.#holder = holder
     this.#startedAt = context.clock.now()
     this.#nextAt = this.#startedAt
+  }
+
+  /** Whether somebody has received one, or may have. */
+  get isReceived(): boolean {
+    return !this.#hasNoReceiver
   }
 
   /** Sends one, if it is time. A refused one is not repeated sooner: the holder then does not react. */
