@@ -1,0 +1,27 @@
+// A worker of web-platform-tests, as a thread.
+import { parentPort, workerData } from 'node:worker_threads'
+import { becomeAgent, runScript } from './agent.mjs'
+
+const { file, folder } = workerData
+const received = []
+let deliver = (data) => received.push(data)
+parentPort.on('message', (data) => deliver(data))
+
+await becomeAgent(workerData)
+const target = new EventTarget()
+Object.assign(globalThis, {
+  addEventListener: target.addEventListener.bind(target),
+  removeEventListener: target.removeEventListener.bind(target),
+  postMessage: (data) => parentPort.postMessage(data),
+  importScripts: (...paths) => {
+    for (const path of paths) runScript(path, file, folder)
+  },
+  close: () => process.exit(),
+})
+runScript(file.slice(folder.length + 1), `${folder}/x`, folder)
+deliver = (data) => {
+  const event = new MessageEvent('message', { data })
+  globalThis.onmessage?.(event)
+  target.dispatchEvent(event)
+}
+for (const data of received.splice(0)) deliver(data)
