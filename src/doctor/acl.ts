@@ -19,6 +19,7 @@ import {
   readWriteChannel,
   semaphoreChannel,
   turnQueueKey,
+  WEB_LOCKS_KEY,
 } from '../wire/keys.js'
 import { isBefore } from './server.js'
 
@@ -202,7 +203,7 @@ function keysOf(role: Role, pattern: string): { all: string[]; readOnly: string[
   const records = `${CLIENT_PREFIX}*`
   const marks = patternsOf([(name) => forcedKey(name, 'x')], pattern)
   if (role === 'viewer') return { all: patternsOf(VIEWED_KEYS, pattern), readOnly: [records, AUDIT_KEY, JOBS_KEY] }
-  const all = [...patternsOf(KEYS, pattern), JOBS_KEY, records]
+  const all = [...patternsOf(KEYS, pattern), JOBS_KEY, WEB_LOCKS_KEY, records]
   return role === 'app' ? { all, readOnly: marks } : { all: [...all, ...marks, AUDIT_KEY], readOnly: [] }
 }
 

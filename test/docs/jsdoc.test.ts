@@ -17,6 +17,8 @@ const PUBLIC = [
   'synchronizers/semaphore.ts',
   'synchronizers/permit-expirable-semaphore.ts',
   'synchronizers/count-down-latch.ts',
+  'web-locks/manager.ts',
+  'web-locks/web-lock.ts',
   'nestjs/module.ts',
   'nestjs/health.ts',
 ]

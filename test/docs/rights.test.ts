@@ -140,6 +140,7 @@ for (const { user, kinds } of users) {
         if (user === 'app') {
           await touchSynchronizers((kind) => nameOf({ name: kind }), client)
           await recordJobs((kind) => nameOf({ name: kind }), client).catch(() => {})
+          await client.locks.request(nameOf({ name: 'web lock' }), () => {}).catch(() => {})
         }
         await askForState(client, () => warnings.includes('INSPECTION_REFUSED'))
         const refused = (await refusals()).map(({ object }) => object)
@@ -172,12 +173,15 @@ for (const { user, kinds } of users) {
           await exerciseMore(client)
           await exerciseSynchronizers((kind) => nameOf({ name: kind }), client, other)
           await recordJobs((kind) => nameOf({ name: kind }), client)
+          await client.locks.request(nameOf({ name: 'web lock' }), (lock) => lock.assertHeld())
         }
         await askForState(client, () => false)
         const left = async () =>
           (await admin.keys('*')).filter(
             (key) =>
-              !/^(redisson_lock_token|holdfast_generation|holdfast_client|holdfast_job):|^holdfast_jobs$/.test(key),
+              !/^(redisson_lock_token|holdfast_generation|holdfast_client|holdfast_job):|^holdfast_(jobs|web_locks)$/.test(
+                key,
+              ),
           )
         await waitUntil(async () => (await left()).length === 0, { message: 'all is released' })
       }

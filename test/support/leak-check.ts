@@ -28,7 +28,7 @@ export async function expectNothingLeft(
 }
 
 /** Which semaphore of a name it was, the record of a client that was killed, and those of jobs stay for a while, and expire. */
-const EXPIRING = /^holdfast_(generation|client|job):|^holdfast_jobs$/
+const EXPIRING = /^holdfast_(generation|client|job):|^holdfast_(jobs|web_locks)$/
 
 async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<string[]> {
   const { admin } = place

@@ -1,0 +1,244 @@
+/** `client.locks`, from the text of the standard: an agent is a client. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Client, WebLock, WebLockInfo, WebLockOptions } from '../../src/index.js'
+import { setUpFixture } from '../support/fixture.js'
+import { waitUntil } from '../support/wait-until.js'
+
+const unused = (): never => assert.fail('must not run')
+
+/** A request whose callback ends when it is told to. */
+interface Holding {
+  readonly lock: WebLock
+  /** What `request` returned. */
+  readonly promise: Promise<unknown>
+  release(value?: unknown): void
+}
+
+describe('client.locks', () => {
+  const fixture = setUpFixture()
+
+  async function hold(client: Client, name: string, options: WebLockOptions = {}): Promise<Holding> {
+    return await new Promise((resolve, reject) => {
+      const promise = client.locks.request(
+        name,
+        { ...options, ifAvailable: false },
+        (lock) => new Promise((release) => resolve({ lock, promise, release })),
+      )
+      promise.catch(reject)
+    })
+  }
+
+  /** Whether the name has these holders and waiters, for any client. */
+  async function expectState(client: Client, name: string, held: string[], pending: string[] = []): Promise<void> {
+    const modesOf = (infos: readonly WebLockInfo[]) =>
+      infos.filter((info) => info.name === name).map(({ mode }) => mode)
+    const found = await client.locks.query()
+    assert.deepEqual({ held: modesOf(found.held), pending: modesOf(found.pending) }, { held, pending })
+  }
+
+  it('client.locks.request calls back with a lock, and resolves to the result once the lock is released', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const result = await client.locks.request('a', async (lock) => {
+      assert.deepEqual([lock.name, lock.mode, String(lock)], ['a', 'exclusive', '[object Lock]'])
+      assert.equal(lock.signal.aborted, false)
+      lock.assertHeld()
+      await expectState(other, 'a', ['exclusive'])
+      return 5
+    })
+    assert.equal(result, 5)
+    await expectState(other, 'a', [])
+  })
+
+  it('client.locks.request rejects with what the callback throws, after the release', async () => {
+    const client = await fixture.connect()
+    const thrown = new Error('thrown')
+    const throws = (): never => {
+      throw thrown
+    }
+    await assert.rejects(client.locks.request('a', throws), thrown)
+    await assert.rejects(
+      client.locks.request('a', async () => throws()),
+      thrown,
+    )
+    await expectState(client, 'a', [])
+  })
+
+  it('an exclusive lock of client.locks excludes all others, and shared ones share, across clients', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const reading = [await hold(client, 'a', { mode: 'shared' }), await hold(other, 'a', { mode: 'shared' })]
+    assert.equal(await client.locks.request('a', { ifAvailable: true }, (lock) => lock), null)
+    for (const { release } of reading) release()
+    await Promise.all(reading.map(({ promise }) => promise))
+    const writing = await hold(other, 'a')
+    for (const mode of ['exclusive', 'shared'] as const) {
+      assert.equal(await client.locks.request('a', { mode, ifAvailable: true }, (lock) => lock), null)
+    }
+    writing.release()
+    assert.equal(await client.locks.request('a', { ifAvailable: true }, (lock) => lock?.mode), 'exclusive')
+  })
+
+  it('client.locks.request inside a callback of the same name waits for the other to end', async () => {
+    const client = await fixture.connect()
+    const order: string[] = []
+    let inner: Promise<unknown> | undefined
+    await client.locks.request('a', async () => {
+      inner = client.locks.request('a', () => order.push('inner'))
+      await expectState(client, 'a', ['exclusive'], ['exclusive'])
+      assert.equal(await client.locks.request('a', { ifAvailable: true }, (lock) => lock), null)
+      order.push('outer')
+    })
+    await inner
+    assert.deepEqual(order, ['outer', 'inner'])
+  })
+
+  it('client.locks excludes the read-write lock of the same name', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const both = other.getReadWriteLock('a')
+    await client.locks.request('a', { mode: 'shared' }, async () => {
+      assert.equal(await both.writeLock().tryLock(), null)
+      await (await both.readLock().tryLock())?.unlock()
+    })
+    await both.writeLock().withLock(async () => {
+      assert.equal(await client.locks.request('a', { ifAvailable: true }, (lock) => lock), null)
+      await client.locks.request('another', () => {}) // only what was requested is listed
+      await expectState(client, 'a', ['exclusive'])
+    })
+  })
+
+  it('client.locks.query shows a request of the same turn, with its client', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const first = client.locks.request('a', async () => await client.locks.query())
+    const waiting = client.locks.request('a', { mode: 'shared' }, () => {})
+    await expectState(client, 'a', ['exclusive'], ['shared'])
+    const { held, pending } = await first
+    assert.deepEqual(held, [{ name: 'a', mode: 'exclusive', clientId: client.id }])
+    assert.deepEqual(pending, [{ name: 'a', mode: 'shared', clientId: client.id }])
+    await waiting
+    await expectState(other, 'a', [])
+  })
+
+  it('client.locks.request takes any text for a name', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    for (const name of ['', '\uD800', '\0', 'ü', '{', 'holdfast_web_locks', 'a'.repeat(5_000)]) {
+      const holding = await hold(client, name)
+      await expectState(other, name, ['exclusive'])
+      assert.equal(await other.locks.request(name, { ifAvailable: true }, (lock) => lock), null)
+      holding.release()
+      await holding.promise
+    }
+  })
+
+  it('the signal of client.locks.request ends the wait with its reason, and nothing is left behind', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const holding = await hold(other, 'a')
+    const abort = new AbortController()
+    const waiting = client.locks.request('a', { signal: abort.signal }, unused)
+    await expectState(client, 'a', ['exclusive'], ['exclusive'])
+    const reason = new Error('enough')
+    abort.abort(reason)
+    await assert.rejects(waiting, reason)
+    await expectState(client, 'a', ['exclusive'])
+    holding.release()
+    await client.locks.request('a', () => {})
+  })
+
+  it('the signal of client.locks.request may abort in the same turn', async () => {
+    const client = await fixture.connect()
+    const abort = new AbortController()
+    const waiting = client.locks.request('a', { signal: abort.signal }, unused)
+    abort.abort()
+    await assert.rejects(waiting, { name: 'AbortError' })
+    await client.locks.request('a', () => {})
+  })
+
+  it('the signal of client.locks.request is ignored once the lock is granted', async () => {
+    const client = await fixture.connect()
+    const abort = new AbortController()
+    const { promise, lock, release } = await hold(client, 'a', { signal: abort.signal })
+    abort.abort()
+    assert.equal(lock.signal.aborted, false)
+    release('done')
+    assert.equal(await promise, 'done')
+  })
+
+  it('client.locks.request with steal takes the lock from another client, whose promise rejects', async () => {
+    const [client, thief] = [await fixture.connect({ inspection: {} }), await fixture.connect()]
+    const holding = await hold(client, 'a')
+    const lost = assert.rejects(holding.promise, { name: 'AbortError' })
+    const stealing = await hold(thief, 'a', { steal: true })
+    await lost
+    assert.equal(holding.lock.signal.aborted, true)
+    assert.throws(() => holding.lock.assertHeld(), { code: 'LOCK_LEASE_LOST' })
+    await expectState(client, 'a', ['exclusive'])
+    stealing.release()
+    await stealing.promise
+  })
+
+  it('client.locks.request with steal takes a shared lock from all its holders, and goes before those who wait', async () => {
+    const client = await fixture.connect()
+    const reading = [await hold(client, 'a', { mode: 'shared' }), await hold(client, 'a', { mode: 'shared' })]
+    const lost = reading.map(({ promise }) => assert.rejects(promise, { name: 'AbortError' }))
+    const order: string[] = []
+    const waiting = client.locks.request('a', () => order.push('waiting'))
+    await client.locks.request('a', { steal: true }, () => order.push('thief'))
+    await Promise.all([...lost, waiting])
+    assert.deepEqual(order, ['thief', 'waiting'])
+  })
+
+  it('client.locks.request with steal also takes the lock from another thief, in order', async () => {
+    const client = await fixture.connect()
+    const steal = () => hold(client, 'a', { steal: true })
+    const first = await steal()
+    const lost = assert.rejects(first.promise, { name: 'AbortError' })
+    const second = await steal()
+    await lost
+    second.release()
+    await second.promise
+  })
+
+  it('client.locks.request with steal takes a lock that nobody holds', async () => {
+    const client = await fixture.connect()
+    assert.equal(await client.locks.request('a', { steal: true }, ({ mode }) => mode), 'exclusive')
+  })
+
+  it('client.locks.request rejects with a LeaseLostError if the lock is lost before the callback ends', async () => {
+    const client = await fixture.connect({ lockWatchdogTimeoutMs: 300 })
+    const { promise, lock, release } = await hold(client, 'a')
+    await fixture.server.admin.del('a')
+    await waitUntil(() => lock.signal.aborted)
+    release('done')
+    await assert.rejects(promise, { code: 'LOCK_LEASE_LOST' })
+  })
+
+  it('client.locks.request rejects with what the callback throws, although the lock was lost', async () => {
+    const client = await fixture.connect()
+    const { lock, promise, release } = await hold(client, 'a', { leaseTimeMs: 100 })
+    await waitUntil(() => lock.signal.aborted)
+    release(Promise.reject(lock.signal.reason))
+    await assert.rejects(promise, { code: 'LOCK_LEASE_LOST', leaseTimeMs: 100 })
+  })
+
+  it('client.locks.request of a closed client rejects with a ClientClosedError', async () => {
+    const client = await fixture.connect()
+    const other = await fixture.connect()
+    const holding = await hold(other, 'a')
+    const waiting = client.locks.request('a', unused)
+    await expectState(client, 'a', ['exclusive'], ['exclusive'])
+    await client.close()
+    await assert.rejects(waiting, { code: 'LOCK_CLIENT_CLOSED' })
+    await assert.rejects(client.locks.request('b', unused), { code: 'LOCK_CLIENT_CLOSED' })
+    await assert.rejects(client.locks.query(), { code: 'LOCK_CLIENT_CLOSED' })
+    holding.release()
+    await holding.promise
+  })
+
+  it('the list that client.locks.query reads expires, and drops names that nobody requests', async () => {
+    const client = await fixture.connect()
+    const { admin } = fixture.server
+    await admin.zadd('holdfast_web_locks', '1', 'old')
+    await client.locks.request('a', () => {})
+    assert.deepEqual(await admin.zrange('holdfast_web_locks', 0, -1), ['a'])
+    assert.ok((await admin.pttl('holdfast_web_locks')) > 0)
+  })
+})
