@@ -52,7 +52,7 @@ export class Requests {
   async request(request: WebLockRequest): Promise<unknown> {
     const { name, key } = lockOf(request.name, this.#keyOf)
     this.#context.assertOpen(name)
-    const sides = this.#sidesOf({ name, key }, request.maxWaiters)
+    const sides = this.#sidesOf({ name, key }, request.steal ? undefined : request.maxWaiters)
     this.#names.begin(key)
     try {
       const hold = await this.#acquire(sides, request)
@@ -87,8 +87,8 @@ export class Requests {
   }
 
   /** The sides of the lock: all requests go through its queue, in order. */
-  #sidesOf({ name, key }: Named, _maxWaiters: number | undefined): Sides {
-    const lock = new ReadWriteLock(this.#context, name, key)
+  #sidesOf({ name, key }: Named, maxWaiters: number | undefined): Sides {
+    const lock = new ReadWriteLock(this.#context, name, key, { order: 'fifo', maxWaiters })
     return { read: lock.readLock(), write: lock.writeLock() }
   }
 
@@ -159,7 +159,7 @@ export class Requests {
     const waitTimeMs = ifAvailable ? 0 : this.#context.waitTimeMs
     const terms = lock.terms({ leaseTimeMs })
     const observed = observeRequest(lock, terms, waitTimeMs)
-    const asked: Request & { priority: number } = {
+    const asked: Request = {
       terms,
       waitTimeMs,
       signal,

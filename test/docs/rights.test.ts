@@ -173,7 +173,7 @@ for (const { user, kinds } of users) {
           await exerciseMore(client)
           await exerciseSynchronizers((kind) => nameOf({ name: kind }), client, other)
           await recordJobs((kind) => nameOf({ name: kind }), client)
-          await client.locks.request(nameOf({ name: 'web lock' }), (lock) => lock.assertHeld())
+          await client.locks.request(nameOf({ name: 'web lock' }), async () => await client.locks.query())
         }
         await askForState(client, () => false)
         const left = async () =>

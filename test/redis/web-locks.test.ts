@@ -16,7 +16,7 @@ interface Holding {
 }
 
 describe('client.locks', () => {
-  const fixture = setUpFixture()
+  const fixture = setUpFixture(undefined, [], { keysThatStay: /^holdfast_(forced|audit)/ })
 
   async function hold(client: Client, name: string, options: WebLockOptions = {}): Promise<Holding> {
     return await new Promise((resolve, reject) => {
@@ -75,6 +75,7 @@ describe('client.locks', () => {
       assert.equal(await client.locks.request('a', { mode, ifAvailable: true }, (lock) => lock), null)
     }
     writing.release()
+    await writing.promise
     assert.equal(await client.locks.request('a', { ifAvailable: true }, (lock) => lock?.mode), 'exclusive')
   })
 
@@ -90,6 +91,45 @@ describe('client.locks', () => {
     })
     await inner
     assert.deepEqual(order, ['outer', 'inner'])
+  })
+
+  it('client.locks grants in order: a shared request waits behind an exclusive one that waits', async () => {
+    const [client, other] = [await fixture.connect(), await fixture.connect()]
+    const reading = await hold(client, 'a', { mode: 'shared' })
+    const order: string[] = []
+    const writing = other.locks.request('a', () => order.push('exclusive'))
+    await expectState(other, 'a', ['shared'], ['exclusive'])
+    const later = client.locks.request('a', { mode: 'shared' }, () => order.push('shared'))
+    await expectState(client, 'a', ['shared'], ['exclusive', 'shared'])
+    assert.equal(await client.locks.request('a', { mode: 'shared', ifAvailable: true }, (lock) => lock), null)
+    reading.release()
+    await Promise.all([writing, later])
+    assert.deepEqual(order, ['exclusive', 'shared'])
+  })
+
+  it('all shared requests behind an exclusive one hold once the promise of that has settled', async () => {
+    const client = await fixture.connect()
+    const writing = await hold(client, 'a')
+    const shared = Array.from({ length: 5 }, () => hold(client, 'a', { mode: 'shared' }))
+    await expectState(client, 'a', ['exclusive'], Array(5).fill('shared'))
+    writing.release()
+    await writing.promise
+    await expectState(client, 'a', Array(5).fill('shared'))
+    for (const { release, promise } of await Promise.all(shared)) {
+      release()
+      await promise
+    }
+  })
+
+  it('client.locks grants a higher priority first, and a full queue refuses the request', async () => {
+    const client = await fixture.connect()
+    const holding = await hold(client, 'a')
+    const order: number[] = []
+    const waiting = [0, 5, -5].map((priority) => client.locks.request('a', { priority }, () => order.push(priority)))
+    await assert.rejects(client.locks.request('a', { maxWaiters: 3 }, unused), { code: 'LOCK_QUEUE_FULL' })
+    holding.release()
+    await Promise.all(waiting)
+    assert.deepEqual(order, [5, 0, -5])
   })
 
   it('client.locks excludes the read-write lock of the same name', async () => {
@@ -223,10 +263,10 @@ describe('client.locks', () => {
     const client = await fixture.connect()
     const other = await fixture.connect()
     const holding = await hold(other, 'a')
-    const waiting = client.locks.request('a', unused)
+    const refused = assert.rejects(client.locks.request('a', unused), { code: 'LOCK_CLIENT_CLOSED' })
     await expectState(client, 'a', ['exclusive'], ['exclusive'])
     await client.close()
-    await assert.rejects(waiting, { code: 'LOCK_CLIENT_CLOSED' })
+    await refused
     await assert.rejects(client.locks.request('b', unused), { code: 'LOCK_CLIENT_CLOSED' })
     await assert.rejects(client.locks.query(), { code: 'LOCK_CLIENT_CLOSED' })
     holding.release()
@@ -238,7 +278,7 @@ describe('client.locks', () => {
     const { admin } = fixture.server
     await admin.zadd('holdfast_web_locks', '1', 'old')
     await client.locks.request('a', () => {})
-    assert.deepEqual(await admin.zrange('holdfast_web_locks', 0, -1), ['a'])
+    assert.deepEqual(await admin.zrange('holdfast_web_locks', '0', '-1'), ['a'])
     assert.ok((await admin.pttl('holdfast_web_locks')) > 0)
   })
 })
