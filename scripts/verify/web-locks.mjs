@@ -15,8 +15,9 @@ const HELP = `npm run verify -- web-locks DIR [options]
 Runs the tests of Web Locks in DIR, the folder web-locks of a clone of https://github.com/web-platform-tests/wpt, with
 client.locks of the built package in place of navigator.locks, and a Redis that it starts. It takes a minute.
 
-  --native  with navigator.locks of Node itself
-  --lts     on the newest LTS line of Node
+  --native    with navigator.locks of Node itself
+  --match a   only files whose names contain this
+  --lts       on the newest LTS line of Node
 
 ${EXIT_CODES}`
 
@@ -24,11 +25,14 @@ const FILE_LIMIT_MS = 5 * 60_000
 
 const [, , first = '--help'] = process.argv
 const dir = first.startsWith('-') ? undefined : process.argv.splice(2, 1)[0]
-const { native } = readOptions(HELP, { native: { type: 'boolean', default: false } })
+const { native, match } = readOptions(HELP, {
+  native: { type: 'boolean', default: false },
+  match: { type: 'string', default: '' },
+})
 if (dir === undefined || !existsSync(dir)) wrongOption('DIR has to be the folder of the tests')
 const folder = resolve(dir)
 
-const all = filesOf(folder)
+const all = filesOf(folder).filter(({ name }) => name.includes(match))
 const files = all.filter(({ lacks }) => lacks === undefined)
 const server = native ? undefined : await startRedis()
 const counts = { passed: 0, failed: 0 }

@@ -2,7 +2,7 @@
 import type { LeaseContext } from '../locks/lease.js'
 import { toRequest, type WebLockCallback, type WebLockOptions } from './arguments.js'
 import type { Requests } from './requests.js'
-import type { WebLock, WebLockSnapshot } from './web-lock.js'
+import { newWebLock, type WebLock, type WebLockSnapshot } from './web-lock.js'
 
 const OURS = Symbol('made by a client')
 
@@ -70,7 +70,7 @@ export class WebLockManager {
 
   #load(): Promise<Requests> {
     this.#loading ??= import('./requests.js').then(({ Requests }) => {
-      this.#requests = new Requests(this.#context, this.#keyOf)
+      this.#requests = new Requests(this.#context, this.#keyOf, newWebLock)
       return this.#requests
     })
     return this.#loading

@@ -19,7 +19,7 @@ import { NameIndex } from './name-index.js'
 import { lockOf, requestedName } from './names.js'
 import { runCallback } from './run-callback.js'
 import { freeForThief } from './steal.js'
-import type { WebLockInfo, WebLockSnapshot } from './web-lock.js'
+import type { newWebLock, WebLockInfo, WebLockSnapshot } from './web-lock.js'
 
 /** Before all that a caller can choose. */
 const STEAL_PRIORITY = 1_001
@@ -33,16 +33,21 @@ interface Sides {
   readonly write: Lock
 }
 
+type NewWebLock = typeof newWebLock
+
 /** The requests of one client. */
 export class Requests {
   readonly #context: LeaseContext
   readonly #keyOf: (name: string) => string
+  readonly #newWebLock: NewWebLock
   readonly #names: NameIndex
   /** Those that Redis may not have received yet. Each resolves when it has been granted or refused. */
   readonly #arriving = new Set<Promise<void>>()
 
-  constructor(context: LeaseContext, keyOf: (name: string) => string) {
+  /** @param newWebLock  in the module that every program loads, where the class is */
+  constructor(context: LeaseContext, keyOf: (name: string) => string, newWebLock: NewWebLock) {
     this.#context = context
+    this.#newWebLock = newWebLock
     this.#keyOf = keyOf
     this.#names = new NameIndex(context)
     if (context.ownInfo()) context.inbox.keepOpen() // thieves notify holders there
@@ -56,7 +61,9 @@ export class Requests {
     this.#names.begin(key)
     try {
       const hold = await this.#acquire(sides, request)
-      return hold ? await runCallback(this.#context, hold, request) : await request.callback(null)
+      if (!hold) return await request.callback(null)
+      const lock = this.#newWebLock(hold, request.name, request.mode)
+      return await runCallback(this.#context, hold, lock, request)
     } finally {
       this.#names.end(key)
     }

@@ -10,7 +10,7 @@ import { onAbort } from '../util/abort.js'
 import { releaseFailed } from '../warnings.js'
 import type { WebLockRequest } from './arguments.js'
 import { stolenError } from './steal.js'
-import { newWebLock } from './web-lock.js'
+import type { WebLock } from './web-lock.js'
 
 /**
  * Runs the callback with the lock held, and releases it when the result has settled.
@@ -19,9 +19,12 @@ import { newWebLock } from './web-lock.js'
  * @throws {DOMException} `AbortError`: the lock was stolen. The callback may still run
  * @throws {LeaseLostError} the callback succeeded, but the lock was lost meanwhile
  */
-export async function runCallback(context: Context, hold: Hold, request: WebLockRequest): Promise<unknown> {
-  const { name, mode, callback } = request
-  const lock = newWebLock(hold, name, mode)
+export async function runCallback(
+  context: Context,
+  hold: Hold,
+  lock: WebLock,
+  { callback }: WebLockRequest,
+): Promise<unknown> {
   let stopListening = (): void => {}
   const stolen = new Promise<never>((_, reject) => {
     stopListening = onAbort(hold.signal, () => {

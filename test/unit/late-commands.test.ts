@@ -66,7 +66,7 @@ describe('every script', () => {
   const RULES: readonly [why: string, scripts: RegExp][] = [
     [
       'it takes or records something, and does nothing after its deadline',
-      /\/(acquire|adopt|mark)(-all|-queued)?$|^job\/record$/,
+      /\/(acquire|adopt|mark)(-all|-queued)?$|^job\/record$|^web-locks\/record$/,
     ],
     [
       'it names a holder, which nobody else is',
@@ -82,7 +82,7 @@ describe('every script', () => {
       /^(latch|semaphore)\/delete$|^permit\/(update-lease|release-all)$/,
     ],
     ['it writes or deletes exactly what it names', /^forced\/(record|withdraw)$|^idempotency\/forget$/],
-    ['it changes nothing', /\/(inspect|token|read)$/],
+    ['it changes nothing', /\/(inspect|token|read)$|^web-locks\/list$/],
   ]
 
   it('every script has a rule for its late copies', () => {

@@ -3,6 +3,7 @@
      ARGV[1] name         of the lock
      ARGV[2] ttlMs        ms, > 0
      ARGV[3] mostNames    of which entries are kept; those that expire first leave first
+     Expires late, it records nothing
      Reply   integer      1 it is new, else 0 ]]
 -- include time/now
 local now, ttl = epochMs(), tonumber(ARGV[2])
