@@ -41,7 +41,7 @@ try {
 } finally {
   server?.child.kill()
 }
-for (const { name, lacks } of all) if (lacks !== undefined) console.log(`left out: ${name} needs ${lacks}`)
+for (const { name, lacks } of all) if (lacks !== undefined) console.log(`left out: ${name} ${lacks}`)
 console.log(`${counts.passed} passed, ${counts.failed} failed`)
 process.exitCode = counts.failed === 0 && counts.passed > 0 ? 0 : 1
 

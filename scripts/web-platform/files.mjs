@@ -14,7 +14,7 @@ const NEEDS = [
 
 /** The scripts that a file of tests names in its first lines. */
 export function scriptsOf(text) {
-  return [...text.matchAll(/^\/\/ META: script=(\S+)/gm)].map(([, path]) => path)
+  return [...text.matchAll(/^\s*\/\/ META: script=(\S+)/gm)].map(([, path]) => path)
 }
 
 /** @returns the files of tests, each with what it lacks here, if anything */
@@ -26,14 +26,14 @@ export function filesOf(folder) {
 }
 
 function lackOf(file, folder) {
-  if (!file.endsWith('.any.js')) return 'a page'
-  if (!/\.https\./.test(file)) return 'a page without TLS'
+  if (!file.endsWith('.any.js')) return 'is a page'
+  if (!/\.https\./.test(file)) return 'is a page without TLS'
   const text = readFileSync(file, 'utf8')
   const code = text.replace(/\/\*[\s\S]*?\*\/|(?<!:)\/\/.*/g, '')
   const needed = NEEDS.find(([says]) => says.test(code))
-  if (needed) return needed[1]
+  if (needed) return `needs ${needed[1]}`
   const missing = scriptsOf(text).find(
     (path) => !existsSync(path.startsWith('/') ? join(rootOf(folder), path) : join(dirname(file), path)),
   )
-  return missing && `the script ${missing}`
+  return missing && `needs the script ${missing}`
 }

@@ -24,7 +24,7 @@ import type { newWebLock, WebLockInfo, WebLockSnapshot } from './web-lock.js'
 /** Before all that a caller can choose. */
 const STEAL_PRIORITY = 1_001
 /** Time between two attempts to steal, ms: another thief may be ahead. */
-const STEAL_AGAIN_MS = 100
+const STEAL_AGAIN_MS = 25
 /** The most waiters that a snapshot has of one name. */
 const MAX_WAITERS = 10_000
 
