@@ -1,8 +1,10 @@
 /** `client.locks`, from the text of the standard: an agent is a client. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { aclRule } from '../../src/doctor/acl.js'
 import type { Client, WebLock, WebLockInfo, WebLockOptions } from '../../src/index.js'
 import { setUpFixture } from '../support/fixture.js'
+import { ENGINE_VERSION } from '../support/servers/engine.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const unused = (): never => assert.fail('must not run')
@@ -237,6 +239,15 @@ describe('client.locks', () => {
     await second.promise
   })
 
+  it('client.locks.request with steal takes the lock from requests of the same turn', async () => {
+    const client = await fixture.connect()
+    const never = () => new Promise<void>(() => {})
+    const robbed = [client.locks.request('a', never), client.locks.request('a', { steal: true }, never)]
+    const lost = robbed.map((promise) => assert.rejects(promise, { name: 'AbortError' }))
+    assert.equal(await client.locks.request('a', { steal: true }, () => 'last'), 'last')
+    await Promise.all(lost)
+  })
+
   it('client.locks.request with steal takes a lock that nobody holds', async () => {
     const client = await fixture.connect()
     assert.equal(await client.locks.request('a', { steal: true }, ({ mode }) => mode), 'exclusive')
@@ -271,6 +282,20 @@ describe('client.locks', () => {
     await assert.rejects(client.locks.query(), { code: 'LOCK_CLIENT_CLOSED' })
     holding.release()
     await holding.promise
+  })
+
+  it('client.locks.query leaves out what its user may not read', async () => {
+    const client = await fixture.connect()
+    const { admin, url } = fixture.server
+    await admin.call('ACL', ...aclRule('some', 'lock:', ENGINE_VERSION).split(' ').slice(1))
+    const other = await fixture.connect({}, url.replace('//', '//some:secret@'))
+    const holding = await Promise.all(['lock:a', 'b'].map((name) => hold(client, name)))
+    const names = (await other.locks.query()).held.map(({ name }) => name)
+    assert.deepEqual(names, ['lock:a'])
+    for (const { release, promise } of holding) {
+      release()
+      await promise
+    }
   })
 
   it('the list that client.locks.query reads expires, and drops names that nobody requests', async () => {
