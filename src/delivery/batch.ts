@@ -5,7 +5,7 @@ import { forMany } from '../lua/variants.js'
 /** The most calls of a batch: few enough that the first ones get their replies soon, and that Redis serves others in between. */
 const MAX_CALLS = 32
 /** Fewer of scripts that read much. */
-const FEWER_CALLS: Readonly<Record<string, number>> = { 'fleet/read': 4 }
+const FEWER_CALLS: Readonly<Record<string, number>> = { 'fleet/read': 4, 'web-locks/read': 4, 'web-locks/list': 4 }
 /** Calls with more keys and arguments than this are already batches. */
 const MAX_WORDS = 12
 /** Names may be long, and Redis serves nobody else while it reads them. In UTF-16 units, since counting bytes costs more. */

@@ -14,6 +14,7 @@ import {
   permitLeases,
   readHoldPrefix,
   turnQueueKey,
+  WEB_LOCKS_KEY,
 } from '../../src/wire/keys.js'
 import { setUpFixture } from '../support/fixture.js'
 import {
@@ -318,6 +319,29 @@ const CASES: readonly Case[] = [
     replies: [
       [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0],
       [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0],
+    ],
+    isReadOnly: true,
+  },
+
+  {
+    script: 'web-locks/record',
+    before: [],
+    replies: [1, 0],
+    sets: { [`${WEB_LOCKS_KEY} ${NAME}`]: LEASE_MS },
+    extends: { [WEB_LOCKS_KEY]: LEASE_MS },
+  },
+  {
+    script: 'web-locks/list',
+    before: [['zadd', WEB_LOCKS_KEY, later(), NAME]],
+    replies: [[NAME], [NAME]],
+    isReadOnly: true,
+  },
+  {
+    script: 'web-locks/read',
+    before: writing,
+    replies: [
+      [['mode', 'write', `${OURS}:write`, '1'], []],
+      [['mode', 'write', `${OURS}:write`, '1'], []],
     ],
     isReadOnly: true,
   },

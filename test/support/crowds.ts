@@ -25,6 +25,7 @@ import {
   readWriteChannel,
   semaphoreChannel,
   turnQueueKey,
+  WEB_LOCKS_KEY,
 } from '../../src/wire/keys.js'
 
 /** A crowd, and a call that meets it. */
@@ -131,6 +132,7 @@ const VALUES_OVER = values("'somebody:1'", '(-1000)')
 export const SEED_ARGS = VALUES
 
 const STORED = `for i = 1, n do redis.call('hset', '${REPLIES}', i, 1) end\n`
+const LISTED = `for i = 1, n do redis.call('zadd', '${WEB_LOCKS_KEY}', i, 'name' .. i) end\n`
 const OPERATION = LAST + 1
 const EVERYTHING = WAITING + TICKETS + PERMITS_HELD.replace(`redis.call('set', '${LOCK}', 0)`, '')
 
@@ -141,6 +143,7 @@ const crowd = (title: string, lua: string, call: Crowd['call'], isSubscribed = f
   isSubscribed,
 })
 
+const readWeb = (): ScriptCall => make.webLocksRead(LOCK, orderedQueue(LOCK), PREFIX, 10_000)
 const fairAcquire = (holder: string, isQueueing = 1): ScriptCall =>
   make.fairLockAcquire(LOCK, QUEUE, DEADLINES, LEASE_MS, holder, 300_000, isQueueing, FAIR, '0', -1)
 const fairLeave = (holder: string): ScriptCall => make.fairLockLeave(LOCK, QUEUE, DEADLINES, holder, 300_000, FAIR, '0')
@@ -290,6 +293,19 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
         Array.from({ length: MOST_AT_ONCE }, (_, index) => index + 1),
       ),
     ),
+  ],
+  'web-locks/record': [
+    crowd('after many that have expired', LISTED, (index) =>
+      make.webLocksRecord(WEB_LOCKS_KEY, `${LOCK} ${index}`, 1_000, 10_000),
+    ),
+  ],
+  'web-locks/list': [
+    crowd('many', LISTED.replace('i, ', '9007199254740991, '), () => make.webLocksList(WEB_LOCKS_KEY, 0, 200)),
+  ],
+  'web-locks/read': [
+    crowd('many readers', ALIKE, readWeb),
+    crowd('readers who died', ALL_DIED, readWeb),
+    crowd('many waiters', `for i = 1, n do redis.call('zadd', '${orderedQueue(LOCK)}', i, member(i)) end`, readWeb),
   ],
   'lock/acquire': [crowd('data', DATA, (index) => make.lockAcquire(LOCK, LEASE_MS, living(index)))],
   'lock/acquire-all': [

@@ -17,6 +17,7 @@ import {
   permitLeases,
   readHoldPrefix,
   turnQueueKey,
+  WEB_LOCKS_KEY,
 } from '../../src/wire/keys.js'
 import { MAKERS, type Maker, parametersOf } from './script-names.js'
 
@@ -66,6 +67,7 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
   },
   ...{ job: jobKey(NAME), jobs: JOBS_KEY, name: NAME, label: 'host: program', everyMs: 60_000, ranMs: 5 },
   ...{ exitCode: 0, mostJobs: 2 },
+  ...{ names: WEB_LOCKS_KEY, ttlMs: LEASE_MS, mostNames: 9, skipped: 0, most: 9, mostWaiters: 9 },
   ...{ permits: 1, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
 }
 

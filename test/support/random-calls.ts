@@ -24,6 +24,7 @@ import {
   readWriteChannel,
   semaphoreChannel,
   turnQueueKey,
+  WEB_LOCKS_KEY,
 } from '../../src/wire/keys.js'
 import type { Dice } from './dice.js'
 import { MAKERS, type Maker, parametersOf } from './script-names.js'
@@ -66,6 +67,7 @@ const FAMILIES: Readonly<Record<string, readonly string[]>> = {
   forced: ['lock', 'read-write', 'string-lock'],
   fleet: ALL_FAMILIES,
   job: ['lock'],
+  'web-locks': ['read-write'],
 }
 const NAMES = ALL_FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`])
 
@@ -102,7 +104,7 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     ...named('lock', 'group', 'semaphore', 'latch', 'key'),
     ...leases('leaseTimeMs', 'waitTimeMs', 'longestMs'),
     ...flags('isPoll', 'hasWaiters', 'isQueueing'),
-    queue: () => (script.startsWith('queue/') ? orderedQueue(name) : fairQueue(name)),
+    queue: () => (/^(queue|web-locks)\//.test(script) ? orderedQueue(name) : fairQueue(name)),
     clients: () => orderedClients(name),
     deadlines: () => fairDeadlines(name),
     turnQueue: () => turnQueueKey(name),
@@ -150,6 +152,12 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     ranMs: () => dice.pick([0, 0, 50]),
     exitCode: () => dice.pick(['', '', 0, 1]),
     mostJobs: () => dice.between(1, 2),
+    names: () => WEB_LOCKS_KEY,
+    ttlMs: () => dice.pick(LEASES),
+    mostNames: () => dice.between(1, 3),
+    skipped: () => dice.between(0, 2),
+    most: () => dice.between(1, 3),
+    mostWaiters: () => dice.between(1, 3),
     id: () => dice.pick(PERMITS),
     ids: () => dice.some(PERMITS),
   }

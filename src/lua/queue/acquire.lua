@@ -34,7 +34,6 @@ if isInside or redis.call('exists', KEYS[2]) == 0 and leftFor(KEYS[1], prefix, h
 elseif ARGV[8] == '0' then
   return { leftFor(KEYS[1], prefix, holder), '', 0 }
 end
-
 local place = join(KEYS[2], KEYS[3], KEYS[1], holder, ARGV[5], ARGV[6], tonumber(ARGV[7]), now)
 if type(place) == 'table' then
   return place
@@ -55,5 +54,6 @@ end
 if first ~= holder then
   return { -1, place, 2 }
 end
-local isOurs = string.find(holdersOf(KEYS[1])[1] or '', '401dfa57:', 1, true) -- so end the ids of all Holdfast clients
+-- the ids of all Holdfast clients end like this
+local isOurs = string.find(holdersOf(KEYS[1])[1] or '', '401dfa57:', 1, true)
 return { leftFor(KEYS[1], prefix, holder), place, isOurs and 1 or 0 }
