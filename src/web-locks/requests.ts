@@ -43,6 +43,7 @@ export class Requests {
   readonly #names: NameIndex
   /** Those that Redis may not have received yet. Each resolves when it has been granted or refused. */
   readonly #arriving = new Set<Promise<void>>()
+  #isListening = false
 
   /** @param newWebLock  in the module that every program loads, where the class is */
   constructor(context: LeaseContext, keyOf: (name: string) => string, newWebLock: NewWebLock) {
@@ -50,13 +51,13 @@ export class Requests {
     this.#newWebLock = newWebLock
     this.#keyOf = keyOf
     this.#names = new NameIndex(context)
-    if (context.ownInfo()) context.inbox.keepOpen() // thieves notify holders there
   }
 
   /** @returns what the callback returned @throws as `WebLockManager.request` */
   async request(request: WebLockRequest): Promise<unknown> {
     const { name, key } = lockOf(request.name, this.#keyOf)
     this.#context.assertOpen(name)
+    this.#listen()
     const sides = this.#sidesOf({ name, key }, request.steal ? undefined : request.maxWaiters)
     this.#names.begin(key)
     try {
@@ -67,6 +68,13 @@ export class Requests {
     } finally {
       this.#names.end(key)
     }
+  }
+
+  /** Thieves notify the clients of holders, if those can be asked what they hold. */
+  #listen(): void {
+    if (this.#isListening || !this.#context.ownInfo()) return
+    this.#isListening = true
+    this.#context.inbox.keepOpen()
   }
 
   /** @throws as `WebLockManager.query` */
@@ -185,6 +193,7 @@ export class Requests {
     const hold = await (observed ? settled(observed, acquiring, signal) : acquiring)
     if (hold && signal?.aborted) {
       void hold.unlock().catch(() => {}) // the caller has its reason already
+      observed?.missed('aborted')
       throw signal.reason
     }
     if (hold) return reportGranted(hold, observed)
