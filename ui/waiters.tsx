@@ -42,7 +42,7 @@ export function Waiters({ lock, readAt }: { lock: LockRow; readAt: number }) {
 }
 
 function Waiter({ waiter, readAt }: { waiter: WaiterRow; readAt: number }) {
-  const { position, client, holder, label, chain, waitedMs, givesUpInMs, status } = waiter
+  const { position, priority, client, holder, label, chain, waitedMs, givesUpInMs, status } = waiter
   return (
     <tr>
       <td class="num">{position ?? '–'}</td>
@@ -51,6 +51,8 @@ function Waiter({ waiter, readAt }: { waiter: WaiterRow; readAt: number }) {
           <Status status={status} />
           <bdi>{whoIs(client, holder)}</bdi>
         </div>
+        {holder?.endsWith(':write') && <div class="muted">to write</div>}
+        {priority !== undefined && <div class="muted">priority {priority}</div>}
         {label !== undefined && <div class="muted">{visible(label, MAX_LABEL)}</div>}
         {chain.length > 0 && (
           <div class="muted">

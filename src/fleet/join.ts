@@ -94,7 +94,7 @@ function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, reports: ClientRe
  * @param believed  clients that did not reply, and whose recorded waits count
  */
 function waitersOf(
-  { queue, tickets }: LockKeys,
+  { queue, priorities, tickets }: LockKeys,
   waits: readonly ReportedWait[],
   reports: ClientReports,
   nameOf: (key: string) => string,
@@ -111,7 +111,8 @@ function waitersOf(
   const waiters: WaiterInfo[] = []
   for (const [at, holder] of queue.entries()) {
     const [wait] = take(clientIdOf(holder), 1)
-    waiters.push({ ...infoOf(clientIdOf(holder), wait), holder, position: at + 1 })
+    const priority = priorities.get(holder) || undefined
+    waiters.push({ ...infoOf(clientIdOf(holder), wait), holder, position: at + 1, ...defined({ priority }) })
   }
   for (const [at, ticket] of tickets.entries()) {
     const client = clientIdOf(ticket)

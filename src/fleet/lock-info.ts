@@ -26,6 +26,8 @@ export interface WaiterInfo {
   readonly holder?: string
   /** Its place in the queue in Redis, from 1. Undefined: no queue, or not in it. */
   readonly position?: number
+  /** In the queue of an ordered lock. Undefined: 0, or there is none. */
+  readonly priority?: number
   readonly label?: string
   /** ms */
   readonly waitedMs?: number

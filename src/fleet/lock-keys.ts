@@ -5,7 +5,16 @@ import type { Holder } from '../locks/kinds/lock-kind.js'
 import { KINDS } from '../locks/kinds/table.js'
 import { fleetRead } from '../lua/generated.js'
 import { clientIdOf } from '../wire/holder.js'
-import { fairQueue, fencingTokenKey, generationKey, permitLeases, readHoldPrefix, turnQueueKey } from '../wire/keys.js'
+import {
+  fairQueue,
+  fencingTokenKey,
+  generationKey,
+  orderedQueue,
+  permitLeases,
+  priorityAt,
+  readHoldPrefix,
+  turnQueueKey,
+} from '../wire/keys.js'
 
 /** The kinds as they are in Redis: some that the program tells apart look the same there. */
 export const KIND = {
@@ -42,8 +51,10 @@ export interface LockKeys {
   /** ms; 0: free; Infinity: no expiry */
   readonly remainingLeaseMs: number
   readonly holders: readonly KeyHolder[]
-  /** Waiting holders of a fair lock, the next one first. */
+  /** Waiting holders of a fair or ordered lock, the next one first. */
   readonly queue: readonly string[]
+  /** Of those in the queue of an ordered lock. */
+  readonly priorities: ReadonlyMap<string, number>
   /** Tickets of waiting clients, the next one first. */
   readonly tickets: readonly string[]
   /** Something was left out. */
@@ -71,6 +82,7 @@ export async function readLockKeys(scripts: Scripts, key: string): Promise<LockK
     fencingTokenKey(key),
     permitLeases(key),
     generationKey(key),
+    orderedQueue(key),
     readHoldPrefix(key),
   )
   return parseLockKeys(key, await scripts.run(call))
@@ -78,7 +90,8 @@ export async function readLockKeys(scripts: Scripts, key: string): Promise<LockK
 
 /** @throws {NoReplyError} it is not a reply of the script */
 export function parseLockKeys(key: string, reply: unknown): LockKeys {
-  const [now, type, left, text, fields, queue, tickets, permits, hasToken, hasGeneration, isCut, ended] = toArray(reply)
+  const [now, type, left, text, fields, queue, tickets, permits, hasToken, hasGeneration, isCut, ended, places] =
+    toArray(reply)
   const found: Found = {
     now: Number(now),
     type: String(type),
@@ -90,6 +103,7 @@ export function parseLockKeys(key: string, reply: unknown): LockKeys {
     hasToken: Number(hasToken) === 1,
     hasGeneration: Number(hasGeneration) === 1,
   }
+  const ordered = pairs(places)
   const kind = kindOf(found)
   const held = heldAs(kind, found)
   return {
@@ -99,7 +113,8 @@ export function parseLockKeys(key: string, reply: unknown): LockKeys {
     ...(isNumber(found.text) && { number: Number(found.text) + Number(ended) }),
     remainingLeaseMs: held.holders.length === 0 ? 0 : held.remainingLeaseMs,
     holders: held.holders.slice(0, MAX_ENTRIES),
-    queue: found.queue,
+    queue: found.queue.length > 0 ? found.queue : [...ordered.keys()],
+    priorities: new Map([...ordered].map(([holder, place]) => [holder, priorityAt(Number(place))])),
     tickets: texts(tickets),
     isCut: Number(isCut) === 1 || held.holders.length > MAX_ENTRIES,
   }

@@ -35,6 +35,14 @@ export function orderedQueue(key: string): string {
   return `${turnQueueKey(key)}:places`
 }
 
+/** How many places each priority has in that set. Redis orders by numbers, so a higher priority has lower ones. */
+const PLACES = 2 ** 42
+
+/** The priority of a waiter at this place. */
+export function priorityAt(place: number): number {
+  return 0 - Math.floor(place / PLACES)
+}
+
 /** Until when each of their clients is believed to be alive (a sorted set, epoch ms). Holdfast only. */
 export function orderedClients(key: string): string {
   return `${turnQueueKey(key)}:clients`

@@ -114,7 +114,7 @@ describe('holdfast doctor --acl --role', () => {
   })
 
   it('viewer allows the commands of the scripts that read a lock or a job, and no other', () => {
-    const text = fleetRead('a', 'b', 'c', 'd', 'e', 'f', 'g').script.text + jobRead('a').script.text
+    const text = fleetRead('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h').script.text + jobRead('a').script.text
     const used = new Set([...text.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name = '']) => name))
     assert.deepEqual([...used].sort(), [...READ_COMMANDS, 'time'].sort())
   })

@@ -30,6 +30,7 @@ function join(situation: Situation) {
   const { holders = [], queue = [], tickets = [], kind = 'lock', says = {}, silent = [], absent = [] } = situation
   const keys: LockKeys = {
     ...{ key: 'a', kind, exists: true, remainingLeaseMs: 20_000, queue, tickets, isCut: false },
+    priorities: new Map(),
     holders: holders.map((holder) => ({ holder, holdCount: 1 })),
     ...(situation.number !== undefined && { number: situation.number }),
   }

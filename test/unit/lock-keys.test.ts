@@ -20,15 +20,28 @@ interface Reply {
   permits?: (string | number)[]
   hasToken?: number
   hasGeneration?: number
+  places?: string[]
 }
 
 function parse(reply: Reply) {
   const { type = 'hash', left = 20_000, text = '', fields = [], queue = [], tickets = [], permits = [] } = reply
-  const { hasToken = 0, hasGeneration = 0 } = reply
-  return parseLockKeys('a', [NOW, type, left, text, fields, queue, tickets, permits, hasToken, hasGeneration, 0])
+  const { hasToken = 0, hasGeneration = 0, places = [] } = reply
+  const counts = [hasToken, hasGeneration, 0, 0]
+  return parseLockKeys('a', [NOW, type, left, text, fields, queue, tickets, permits, ...counts, places])
 }
 
 describe('the keys of a name', () => {
+  it('an ordered lock has its waiters in order, with their priorities', () => {
+    const places = ['c1:3:write', String(-5 * 2 ** 42 + 1), 'c2:1', '7', 'c1:4', String(2 ** 42 + 9)]
+    const { kind, queue, priorities } = parse({ fields: ['mode', 'read', 'c1:1', '1'], places })
+    assert.equal(kind, 'read-write lock')
+    assert.deepEqual(queue, ['c1:3:write', 'c2:1', 'c1:4'])
+    assert.deepEqual(
+      queue.map((holder) => priorities.get(holder)),
+      [5, 0, -1],
+    )
+  })
+
   const kinds: readonly [what: string, reply: Reply, kind: string][] = [
     ['one holder', { fields: [OWNER, '1'] }, 'lock'],
     ['one holder with a queue', { fields: [OWNER, '1'], queue: [OTHER] }, 'fair lock'],

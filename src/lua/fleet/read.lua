@@ -6,19 +6,21 @@
      KEYS[4] tokens       string: the last fencing token
      KEYS[5] leases       sorted set: permit -> until when it is held, epoch ms
      KEYS[6] generation   string: exists with a semaphore
+     KEYS[7] places       sorted set: waiting holders of an ordered lock, by their places
      ARGV[1] prefix       what the keys of read holds begin with
      Reply   array        the server's time, epoch ms; the type of the lock; its PTTL (-2: no such key, -1: no expiry); its
                           text, if it is a string; its fields and their values, without readers whose holds have ended;
                           waiting holders; tickets; permits in hexadecimal digits and what is left of their leases, ms
                           (-1: no end); 1 if there is a token; 1 if there is a generation; 1 if something was left out;
-                          how many permits count as held, and are not ]]
+                          how many permits count as held, and are not; waiting holders of an ordered lock, each with its
+                          place ]]
 -- include time/now
 -- include numbers/to-integer
 -- include fleet/fields
 local now, isCut = epochMs(), 0
 local kind, left, text, fields = redis.call('type', KEYS[1]).ok, redis.call('pttl', KEYS[1]), '', {}
 if isData(KEYS[1], kind, left) then
-  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0, 0 }
+  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0, 0, {} }
 end
 
 if kind == 'string' then
@@ -46,8 +48,9 @@ for n = 1, math.min(#scored, 2 * MAX_ENTRIES), 2 do
     ended = ended + 1
   end
 end
+local places = entriesOf(redis.pcall('zrange', KEYS[7], 0, MAX_ENTRIES - 1, 'withscores'))
 if #waiting > MAX_ENTRIES or #tickets > MAX_ENTRIES or #scored > 2 * MAX_ENTRIES then
   isCut = 1
 end
 local hasToken, hasGeneration = redis.call('exists', KEYS[4]), redis.call('exists', KEYS[6])
-return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut, ended }
+return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut, ended, places }
