@@ -14,6 +14,7 @@ import type { Hold } from './locks/hold.js'
 import { FairKind } from './locks/kinds/fair.js'
 import { FasterMultiKind } from './locks/kinds/faster-multi.js'
 import { FencedKind } from './locks/kinds/fenced.js'
+import { orderedKind } from './locks/kinds/ordered.js'
 import { NON_REENTRANT, REENTRANT } from './locks/kinds/plain.js'
 import { SpinKind, type SpinLockOptions } from './locks/kinds/spin.js'
 import { STRING } from './locks/kinds/string.js'
@@ -23,13 +24,15 @@ import { Lock } from './locks/lock.js'
 import { getMultiLock } from './locks/multi-lock.js'
 import {
   checkMaxWaiters,
+  checkOrder,
   type HoldOptions,
   type LockedCallback,
+  type OrderOptions,
   type QueueOptions,
   type WithLockOptions,
 } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
-import { ReadWriteLock, type ReadWriteLockOptions } from './locks/read-write-lock.js'
+import { ReadWriteLock } from './locks/read-write-lock.js'
 import { warned } from './locks/reporting/observation.js'
 import { clientClosed, clientOpened } from './locks/reporting/waiting-calls.js'
 import { checkNames } from './locks/with-lock.js'
@@ -120,12 +123,15 @@ export class Client extends ClientEmitter {
   /**
    * The re-entrant lock with this name. It costs nothing: no command is sent, and nothing is stored.
    * @param name  any non-empty text up to 1 MiB; the key in Redis is the name itself, as with Redisson
-   * @throws {ConfigError} the name cannot be a key
+   * @param options  for a lock that is granted in order
+   * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getLock('lock:order:1001').withLock(async () => await charge('1001'))`
    * @see Redisson `RedissonClient.getLock`
    */
-  getLock(name: string): Lock {
-    return new Lock(this.#context, REENTRANT, name, this.#key(name))
+  getLock(name: string, options?: OrderOptions): Lock {
+    const key = this.#key(name)
+    const ordered = options && checkOrder(options, name)
+    return new Lock(this.#context, ordered ? orderedKind(ordered.maxWaiters) : REENTRANT, name, key)
   }
 
   /**
@@ -166,7 +172,7 @@ export class Client extends ClientEmitter {
    * @example `await client.getReadWriteLock('lock:prices').readLock().withLock(async () => await readPrices())`
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
-  getReadWriteLock(name: string, options: ReadWriteLockOptions = {}): ReadWriteLock {
+  getReadWriteLock(name: string, options: OrderOptions = {}): ReadWriteLock {
     return new ReadWriteLock(this.#context, name, this.#key(name), options)
   }
 

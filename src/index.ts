@@ -55,10 +55,11 @@ export type {
   LockedCallback,
   LockOptions,
   MaybeRan,
+  OrderOptions,
   QueueOptions,
   WithLockOptions,
 } from './locks/options.js'
-export type { ReadWriteLock, ReadWriteLockOptions } from './locks/read-write-lock.js'
+export type { ReadWriteLock } from './locks/read-write-lock.js'
 export { getRedLock, type RedLock } from './locks/red-lock.js'
 export type { HoldfastChannels } from './locks/reporting/observation.js'
 export type { LockState, WatchOptions } from './locks/watch.js'

@@ -1,6 +1,7 @@
 // The options of every call that acquires.
+import { ConfigError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'
-import { checkCount, checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
+import { checkCount, checkLabel, checkOneOf, checkOptionalDuration, checkSignal, ownOptions } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
 import type { ObservedRequest } from './reporting/observation.js'
@@ -74,6 +75,29 @@ export interface QueueOptions {
    * died may count for 15 s; for a fair lock until its turn comes. Default: no limit.
    */
   maxWaiters?: number | undefined
+}
+
+/** The options of a lock that may be granted in order. */
+export interface OrderOptions extends QueueOptions {
+  /**
+   * `'fifo'`: requests are granted in order, across clients; of a read-write lock, a reader that comes later waits behind a
+   * writer that waits, and consecutive readers enter together. Redisson, and locks without this option, exclude and are
+   * excluded, but overtake. Default: no order between clients, and readers join readers, whoever waits.
+   */
+  order?: 'fifo' | undefined
+}
+
+/**
+ * @returns undefined: the lock is not ordered
+ * @throws {ConfigError} an option cannot work
+ */
+export function checkOrder(options: OrderOptions, lockName: string): { maxWaiters: number | undefined } | undefined {
+  const { order, maxWaiters } = ownOptions(options, { order: 1, maxWaiters: 1 }, lockName)
+  checkOneOf('order', order, ['fifo'], lockName)
+  const most = checkMaxWaiters(maxWaiters, lockName)
+  if (order !== undefined) return { maxWaiters: most }
+  if (most === undefined) return undefined
+  throw new ConfigError('maxWaiters', most, "a lock with `order: 'fifo'`", { lockName })
 }
 
 export function checkMaxWaiters(value: unknown, lockName: string): number | undefined {

@@ -1,21 +1,10 @@
 // Many readers or one writer.
-import { ConfigError } from '../errors.js'
-import { checkOneOf, ownOptions } from '../util/validate.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import { orderedKinds } from './kinds/ordered.js'
 import { READ, WRITE } from './kinds/read-write.js'
 import type { LeaseContext } from './lease.js'
 import { Lock } from './lock.js'
-import { checkMaxWaiters, type QueueOptions } from './options.js'
-
-export interface ReadWriteLockOptions extends QueueOptions {
-  /**
-   * `'fifo'`: requests are granted in order, across clients: a reader that comes later waits behind a writer that waits, and
-   * consecutive readers enter together. Redisson, and locks without this option, exclude and are excluded, but overtake.
-   * Default: readers join readers, whoever waits.
-   */
-  order?: 'fifo' | undefined
-}
+import { checkOrder, type OrderOptions } from './options.js'
 
 const UNORDERED = { read: READ, write: WRITE }
 
@@ -33,14 +22,9 @@ export class ReadWriteLock {
   readonly #kinds: { readonly read: LockKind; readonly write: LockKind }
 
   /** @internal Locks come from `client.getReadWriteLock`. */
-  constructor(context: LeaseContext, name: string, key: string, options: ReadWriteLockOptions = {}) {
-    const { order, maxWaiters } = ownOptions(options, { order: 1, maxWaiters: 1 }, name)
-    checkOneOf('order', order, ['fifo'], name)
-    const most = checkMaxWaiters(maxWaiters, name)
-    if (most !== undefined && order === undefined) {
-      throw new ConfigError('maxWaiters', most, "a read-write lock with `order: 'fifo'`", { lockName: name })
-    }
-    this.#kinds = order === undefined ? UNORDERED : orderedKinds(most)
+  constructor(context: LeaseContext, name: string, key: string, options: OrderOptions = {}) {
+    const ordered = checkOrder(options, name)
+    this.#kinds = ordered ? orderedKinds(ordered.maxWaiters) : UNORDERED
     this.name = name
     this.#key = key
     this.#context = context

@@ -11,6 +11,8 @@ import {
   forcedKey,
   JOBS_KEY,
   jobKey,
+  orderedClients,
+  orderedQueue,
   permitLeases,
   readHoldPrefix,
   turnQueueKey,
@@ -236,6 +238,21 @@ const CASES: readonly Case[] = [
   },
   { script: 'write-lock/acquire', before: [], replies: [null, null], extends: lockLease },
   { script: 'write-lock/release', before: writing, replies: [0, null] },
+  { script: 'queue/acquire', before: [], replies: [null, null], extends: lockLease },
+  {
+    script: 'queue/acquire',
+    title: 'queue/acquire of a lock that is held',
+    before: [
+      ['hset', NAME, 'mode', 'write', `${OTHER}:write`, 1],
+      ['pexpire', NAME, TTL_MS],
+    ],
+    replies: [
+      [TTL_MS, '1', 0],
+      [TTL_MS, '1', 0],
+    ],
+    sets: { [orderedQueue(NAME)]: 60_000, [orderedClients(NAME)]: 60_000, [`${orderedClients(NAME)} ours`]: 15_000 },
+  },
+  { script: 'queue/release', before: writing, replies: [0, null] },
 
   { script: 'faster-multi-lock/acquire', before: [], replies: [null, null], extends: groupLeases },
   {
@@ -317,8 +334,8 @@ const CASES: readonly Case[] = [
     script: 'fleet/read',
     before: [...held(OURS, 2), ...queued(TICKET), ['set', fencingTokenKey(NAME), 41]],
     replies: [
-      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0],
-      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0],
+      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0, []],
+      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0, 0, []],
     ],
     isReadOnly: true,
   },

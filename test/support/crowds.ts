@@ -195,7 +195,7 @@ const permitReleaseAll = (index: number): ScriptCall =>
 const setPermits = (index: number): ScriptCall =>
   make.permitSetPermits(LOCK, LEASES, REPLIES, 10, semaphoreChannel(LOCK), OPERATION + index, Date.now())
 const read = (): ScriptCall =>
-  make.fleetRead(LOCK, QUEUE, TURNS, fencingTokenKey(LOCK), LEASES, generationKey(LOCK), PREFIX)
+  make.fleetRead(LOCK, QUEUE, TURNS, fencingTokenKey(LOCK), LEASES, generationKey(LOCK), orderedQueue(LOCK), PREFIX)
 const mark = (form: string) => (index: number) =>
   make.forcedMark(LOCK, forcedKey(LOCK, living(index + 1)), form, living(index + 1), '{}', 60_000, 2_000)
 const many = (count: number) => Array.from({ length: count }, (_, index) => `many:${index}`)

@@ -14,6 +14,8 @@ import {
   JOBS_KEY,
   jobKey,
   lockChannel,
+  orderedClients,
+  orderedQueue,
   permitLeases,
   readHoldPrefix,
   turnQueueKey,
@@ -54,6 +56,7 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
     hasWaiters: 1,
     isQueueing: 1,
   },
+  ...{ clients: orderedClients(NAME), places: orderedQueue(NAME), priority: 0, place: '', maxWaiters: -1 },
   ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
   ...{
     mark: forcedKey(NAME, OURS),
@@ -87,7 +90,8 @@ export const CALLS: readonly ScriptCall[] = MAKERS.map((call) => {
   const parameters = parametersOf(call)
   if (parameters[0] === 'keys') return callOfMany(call)
   const values = parameters.map((parameter) => {
-    const value = VALUES[parameter]
+    const isOrdered = parameter === 'queue' && /^(queue|webLocks)/.test(call.name)
+    const value = isOrdered ? orderedQueue(NAME) : VALUES[parameter]
     assert(value !== undefined, `${call.name}: add ${parameter} to VALUES`)
     return value
   })
@@ -102,7 +106,7 @@ function callOfMany(call: Maker): ScriptCall {
 }
 
 function asWriter(call: ScriptCall): ScriptCall {
-  if (!call.script.name.startsWith('write-lock/')) return call
+  if (!/^(write-lock|queue)\//.test(call.script.name)) return call
   return { ...call, args: call.args.map((arg) => (arg === OURS ? `${OURS}:write` : arg)) }
 }
 

@@ -118,8 +118,18 @@ function ordered(side: 'readLock' | 'writeLock'): Kind {
   }
 }
 
+const orderedLock = (client: Client, name: string): Lock => client.getLock(name, { order: 'fifo' })
+
 export const kinds: readonly Kind[] = [
   ...KIND_IDS.map(kind),
+  {
+    ...kind('lock'),
+    name: 'lock in order',
+    lock: orderedLock,
+    parts: (client, name) => [orderedLock(client, name)],
+    rival: orderedLock,
+    isHandedOff: false,
+  },
   ordered('writeLock'),
   ordered('readLock'),
   multiLock(

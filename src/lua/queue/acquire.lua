@@ -1,11 +1,11 @@
---[[ queue/acquire: take a side of an ordered read-write lock, or confirm an offer of it; otherwise queue the holder. Who
-     asks again keeps its place. Idempotent.
-     KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+--[[ queue/acquire: take an ordered lock, plain or a side of a read-write lock, or confirm an offer of it; otherwise
+     queue the holder. Who asks again keeps its place. Idempotent.
+     KEYS[1] lock         hash: holder -> hold count; of a read-write lock also mode -> read or write
      KEYS[2] queue        sorted set: waiting holder -> its place
      KEYS[3] clients      sorted set: client -> until when it is believed to be alive, epoch ms
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>", and ":write" after it for the exclusive side
-     ARGV[3] prefix       what the keys of read holds begin with
+     ARGV[3] prefix       what the keys of read holds begin with; empty: a plain lock
      ARGV[4] inboxPrefix  what the clients' channels begin with
      ARGV[5] priority     higher first
      ARGV[6] place        the place that it had; empty: none
@@ -16,7 +16,7 @@
              array        when to ask again at the latest, ms (-1: not known); its place; 1: first, 2: behind others, 0: the
                           holder may give no turn
              array        "FULL"; how many wait; and the holders, as far as they are looked at
-     Source  none: Redisson has no such lock. Its RedissonReadWriteLock reads and writes the same keys ]]
+     Source  none: Redisson has no such locks. Its RedissonLock and RedissonReadWriteLock have the same keys ]]
 -- include time/now
 -- include queue/grant
 -- include queue/join
@@ -24,7 +24,7 @@ local lease, holder, prefix, now = tonumber(ARGV[1]), ARGV[2], ARGV[3], epochMs(
 if confirm(KEYS[1], KEYS[3], prefix, holder, lease, now) then
   return nil
 end
-local isInside = not isWriter(holder) and redis.call('hexists', KEYS[1], holder .. ':write') == 1
+local isInside = not isAlone(prefix, holder) and redis.call('hexists', KEYS[1], holder .. ':write') == 1
 if ARGV[8] == '0' and not isInside then
   -- those in front may all be gone
   grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[4], now)
@@ -38,9 +38,8 @@ local place = join(KEYS[2], KEYS[3], KEYS[1], holder, ARGV[5], ARGV[6], tonumber
 if type(place) == 'table' then
   return place
 end
-local first = redis.call('zrange', KEYS[2], 0, 0)[1]
 -- otherwise those in front ask for themselves
-if first == holder or ARGV[6] ~= '' or redis.call('exists', KEYS[1]) == 0 then
+if redis.call('zrange', KEYS[2], 0, 0)[1] == holder or ARGV[6] ~= '' or redis.call('exists', KEYS[1]) == 0 then
   local offered, isUnfinished = grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[4], now)
   if type(offered) == 'table' then
     return offered
@@ -49,11 +48,5 @@ if first == holder or ARGV[6] ~= '' or redis.call('exists', KEYS[1]) == 0 then
   elseif isUnfinished then
     return { 20, place, 2 }
   end
-  first = redis.call('zrange', KEYS[2], 0, 0)[1]
 end
-if first ~= holder then
-  return { -1, place, 2 }
-end
--- the ids of all Holdfast clients end like this
-local isOurs = string.find(holdersOf(KEYS[1])[1] or '', '401dfa57:', 1, true)
-return { leftFor(KEYS[1], prefix, holder), place, isOurs and 1 or 0 }
+return refusal(KEYS[1], KEYS[2], prefix, holder, place)

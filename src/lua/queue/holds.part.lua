@@ -7,9 +7,9 @@
 -- How long others keep a holder out of the lock, ms (-1: no expiry); -2: nobody does.
 local function leftFor(lock, prefix, holder)
   local left = redis.call('pttl', lock)
-  if left == -2 then
-    return -2
-  elseif isWriter(holder) then
+  if left == -2 or prefix == '' then
+    return left
+  elseif isAlone(prefix, holder) then
     return leftForWriter(lock, prefix, left)
   end
   local isOpen = redis.call('hget', lock, 'mode') == 'read' or redis.call('hexists', lock, holder .. ':write') == 1
@@ -18,7 +18,9 @@ end
 
 -- Gives the lock to a holder that nobody keeps out. Returns an error if the lease is refused, else nil.
 local function give(lock, prefix, holder, lease)
-  if isWriter(holder) then
+  if prefix == '' then
+    return createLock(lock, lease, holder, 1)
+  elseif isAlone(prefix, holder) then
     return createLock(lock, lease, 'mode', 'write', holder, 1)
   end
   -- first the key that ends by itself, whatever is refused after it
@@ -34,10 +36,10 @@ end
 -- Makes a hold last at least as long as requested, be it an offer or more. Returns false: there is none.
 local function confirm(lock, clients, prefix, holder, lease, now)
   local count = redis.call('hget', lock, holder)
-  if not count or not isWriter(holder) and not isReading(prefix, holder, count) then
+  if not count or not isAlone(prefix, holder) and not isReading(prefix, holder, count) then
     return false
   end
-  if not isWriter(holder) then
+  if not isAlone(prefix, holder) then
     extendHold(prefix, holder, 1, lease)
   end
   extendLease(lock, lease)

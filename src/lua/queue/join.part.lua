@@ -1,4 +1,4 @@
--- include queue/places
+-- include queue/offer
 
 -- Some of the holders of a lock, each with ":write" after it if it writes.
 local function holdersOf(lock)
@@ -40,4 +40,16 @@ local function join(queue, clients, lock, holder, priority, place, most, now)
   believe(clients, holder, now + ALIVE_MS)
   redis.call('pexpire', queue, QUEUE_TTL_MS)
   return present
+end
+
+-- The reply to a waiter: when to ask again, its place, and whether it is the first.
+local function refusal(lock, queue, prefix, holder, place)
+  if redis.call('zrange', queue, 0, 0)[1] ~= holder then
+    -- a short lease may be an offer, to a client that does not answer
+    local left = redis.call('pttl', lock)
+    return { left <= OFFER_MS and left or -1, place, 2 }
+  end
+  -- the ids of all Holdfast clients end like this
+  local isOurs = string.find(holdersOf(lock)[1] or '', '401dfa57:', 1, true)
+  return { leftFor(lock, prefix, holder), place, isOurs and 1 or 0 }
 end

@@ -15,8 +15,9 @@ local function clientOf(holder)
   return string.sub(holder, 1, (string.find(holder, ':', 1, true) or 0) - 1)
 end
 
-local function isWriter(holder)
-  return string.sub(holder, -6) == ':write'
+-- Whether a holder is alone: a writer, or the holder of a plain lock, which has no prefix for read holds.
+local function isAlone(prefix, holder)
+  return prefix == '' or string.sub(holder, -6) == ':write'
 end
 
 -- The place behind the last waiter of the same priority, as text.

@@ -1,25 +1,27 @@
---[[ queue/release: end the hold of a reader or writer of an ordered lock, and offer the lock to the first waiters. Waiters
+--[[ queue/release: end a hold of an ordered lock, plain or read-write, and offer the lock to the first waiters. Waiters
      that are not queued get the message of an ordinary release if they can get the lock. Removes a waiter as well, whether or
      not it was offered the lock.
-     KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+     KEYS[1] lock         hash: holder -> hold count; of a read-write lock also mode -> read or write
      KEYS[2] queue        sorted set: waiting holder -> its place
      KEYS[3] clients      sorted set: client -> until when it is believed to be alive, epoch ms
      ARGV[1] holder       "<client id>:<owner id>", and ":write" after it for the exclusive side
-     ARGV[2] prefix       what the keys of read holds begin with
+     ARGV[2] prefix       what the keys of read holds begin with; empty: a plain lock
      ARGV[3] inboxPrefix  what the clients' channels begin with
      ARGV[4] channel      the channel of waiters that are not queued
      ARGV[5] message      what wakes them
      Reply   nil          this owner does not hold the lock, or its holds had ended
              integer      released; how many of them received the message (-1: publishing was refused)
              "unfinished" there is more to do than one call does: call again
-     Source  none; the lock's key is that of RedissonReadLock and RedissonWriteLock ]]
+     Source  none; the lock's key is that of RedissonLock, RedissonReadLock and RedissonWriteLock ]]
 -- include time/now
 -- include queue/grant
 -- include read-lock/end-read
 -- include write-lock/end-write
 local holder, prefix = ARGV[1], ARGV[2]
 local wasHeld
-if isWriter(holder) then
+if prefix == '' then
+  wasHeld = redis.call('hdel', KEYS[1], holder) == 1 or nil
+elseif isAlone(prefix, holder) then
   wasHeld = endWrite(KEYS[1], prefix, holder)
 else
   wasHeld = endRead(KEYS[1], prefix, holder)
@@ -38,8 +40,8 @@ if not wasHeld then
   return nil
 end
 local receivers = 0
--- to others the lock has not been free if the next writer has it
-if not (type(offered) == 'string' and isWriter(offered)) then
+-- to others the lock has not been free if the next one has it alone
+if not (type(offered) == 'string' and isAlone(prefix, offered)) then
   receivers = redis.pcall('publish', ARGV[4], ARGV[5])
 end
 return type(receivers) == 'number' and receivers or -1

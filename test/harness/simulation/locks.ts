@@ -244,14 +244,18 @@ class Stopping {
 }
 
 /** One kind of lock. */
-function kind(id: NamedKindId, traits: Traits): () => Workload {
+function kind(
+  id: NamedKindId,
+  traits: Traits,
+  lockOf = (client: Client, name: string): Lock => lockOfKind(client, id, name),
+): () => Workload {
   return () =>
     new LockWorkload(
       ({ dice, process: { client } }) => {
         const name = dice.pick(NAMES)
-        return { client, lock: lockOfKind(client, id, name), resources: [name] }
+        return { client, lock: lockOf(client, name), resources: [name] }
       },
-      ({ client }) => NAMES.map((name) => lockOfKind(client, id, name)),
+      ({ client }) => NAMES.map((name) => lockOf(client, name)),
       traits,
     )
 }
@@ -284,6 +288,7 @@ const ANY: Traits = { canBeHandedOver: true, canBeForced: true, canBeInterrupted
 
 export const LOCK_WORKLOADS: Workloads = {
   lock: kind('lock', ANY),
+  'lock in order': kind('lock', ANY, (client, name) => client.getLock(name, { order: 'fifo' })),
   'non-reentrant lock': kind('nonReentrant', ANY),
   'fair lock': kind('fair', ANY),
   'non-reentrant fair lock': kind('nonReentrantFair', ANY),

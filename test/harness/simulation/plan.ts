@@ -3,6 +3,7 @@ import { Dice } from '../../support/dice.js'
 /** What the clients of a life use. */
 export const WORKLOADS = [
   'lock',
+  'lock in order',
   'non-reentrant lock',
   'fair lock',
   'non-reentrant fair lock',
