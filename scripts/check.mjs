@@ -7,6 +7,7 @@ const checks = [
   ['types of src, and build', node, 'scripts/build.mjs'],
   ["types of the dashboard's page", 'tsc', '-p', 'ui/tsconfig.json'],
   ['types of tests and examples', 'tsc', '-p', 'tsconfig.test.json'],
+  ["types of client.locks, beside the DOM's", 'tsc', '-p', 'test/types/dom'],
   [
     'no unused files, exports or dependencies',
     'knip',

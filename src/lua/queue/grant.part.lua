@@ -1,4 +1,5 @@
 -- include queue/offer
+-- include queue/run
 
 -- Tells the first waiter that can be reached, but not one of `except`: that its turn has come, or that it is next. Who is next
 -- asks after a while, in case the client that was offered the lock does not answer.
@@ -27,10 +28,10 @@ local function tell(queue, clients, inboxPrefix, except, message)
 end
 
 -- Offers the lock to the first waiters, as long as nobody keeps them out. Returns the last one, nil or an error; and whether
--- there is more to do than one call does: then a waiter is told to ask.
+-- there is more to do than one call does, or later: then a waiter is told to ask.
 local function grant(lock, queue, clients, prefix, inboxPrefix, now)
-  local offered, wasHeard = nil, {}
-  for _ = 1, STEPS do
+  local offered, wasHeard, steps = nil, {}, isPaused(clients, now) and 0 or STEPS
+  for _ = 1, steps do
     local first = (not offered or not isAlone(prefix, offered)) and redis.call('zrange', queue, 0, 0)[1]
     local isKeptOut = first and leftFor(lock, prefix, first) ~= -2
     if not first or isKeptOut then

@@ -1,7 +1,8 @@
 -- include queue/holds
 
 -- How long an offer lasts, ms: a hold with a short lease. By then the waiter has asked once more, and has its whole lease.
-local OFFER_MS = 1000
+-- Less than the second after which the next one asks.
+local OFFER_MS = 900
 -- Whether nobody may have received a message that somebody receives: in a cluster only this server is counted.
 local IS_CLUSTER = false
 

@@ -1,6 +1,5 @@
 --[[ queue/release: end a hold of an ordered lock, plain or read-write, and offer the lock to the first waiters. Waiters
-     that are not queued get the message of an ordinary release if they can get the lock. Removes a waiter as well, whether or
-     not it was offered the lock.
+     that are not queued get the message of an ordinary release. Removes a waiter as well, offered the lock or not.
      KEYS[1] lock         hash: holder -> hold count; of a read-write lock also mode -> read or write
      KEYS[2] queue        sorted set: waiting holder -> its place
      KEYS[3] clients      sorted set: client -> until when it is believed to be alive, epoch ms
@@ -18,13 +17,15 @@
 -- include read-lock/end-read
 -- include write-lock/end-write
 local holder, prefix = ARGV[1], ARGV[2]
-local wasHeld
+local wasHeld, change
 if prefix == '' then
   wasHeld = redis.call('hdel', KEYS[1], holder) == 1 or nil
 elseif isAlone(prefix, holder) then
   wasHeld = endWrite(KEYS[1], prefix, holder)
 else
-  wasHeld = endRead(KEYS[1], prefix, holder)
+  local wasRead, became = endRead(KEYS[1], prefix, holder)
+  wasHeld = wasRead
+  change = became
 end
 if wasHeld == 'unfinished' then
   return wasHeld
@@ -35,13 +36,13 @@ elseif wasHeld == nil then
     return nil
   end
 end
-local offered = grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[3], epochMs())
+local now, receivers = epochMs(), 0
+if change or wasHeld and isAlone(prefix, holder) then
+  receivers = redis.pcall('publish', ARGV[4], ARGV[5])
+end
+endRun(KEYS[2], KEYS[3], receivers, now)
+grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[3], now)
 if not wasHeld then
   return nil
-end
-local receivers = 0
--- to others the lock has not been free if the next one has it alone
-if not (type(offered) == 'string' and isAlone(prefix, offered)) then
-  receivers = redis.pcall('publish', ARGV[4], ARGV[5])
 end
 return type(receivers) == 'number' and receivers or -1

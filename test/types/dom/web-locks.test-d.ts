@@ -1,6 +1,5 @@
-/// <reference lib="dom" />
-/** `client.locks` is a `LockManager` of the platform, as TypeScript describes it. Compiled with the tests, and never run. */
-import type { Client, WebLock, WebLockInfo, WebLockMode } from '../../src/index.js'
+/** `client.locks` is a `LockManager` of the platform, as TypeScript describes it. Compiled, and never run. */
+import type { Client, WebLock, WebLockInfo, WebLockMode } from '../../../src/index.js'
 
 declare const client: Client
 
