@@ -475,9 +475,11 @@ export class Client extends ClientEmitter {
   }
 }
 
+type ByOptions = (this: Client, name: string, options: OrderOptions) => Lock | ReadWriteLock
+
 /** @internal A lock of any kind that needs nothing but a name. */
-export function lockOfKind(client: Client, kind: NamedKindId, name: string): Lock {
+export function lockOfKind(client: Client, kind: NamedKindId, name: string, options?: OrderOptions): Lock {
   const { getter, side } = KINDS[kind]
-  const lock = client[getter](name)
+  const lock = options === undefined ? client[getter](name) : (client[getter] as ByOptions).call(client, name, options)
   return (side ? (lock as ReadWriteLock)[side]() : lock) as Lock
 }

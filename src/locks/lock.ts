@@ -2,7 +2,7 @@
 import { untilReady } from '../delivery/ready.js'
 import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
-import { checkCount, checkSignal, ownOptions } from '../util/validate.js'
+import { checkSignal, ownOptions } from '../util/validate.js'
 import { type Attempt, askFirst, tryOnce, Unfinished, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder } from '../wire/holder.js'
 import { Acquisition, begin, reentry } from './acquisition.js'
@@ -15,7 +15,7 @@ import { asLockError, inspect } from './inspection.js'
 import { fieldOf, type Holder, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
 import { LockWait } from './lock-wait.js'
-import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
+import { checkPriority, HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
 import { currentScope, enclosingHolds, openHolds } from './ownership.js'
 import { watchDropped } from './reporting/dropped-holds.js'
 import { observeRequest, reportGranted, settled } from './reporting/observation.js'
@@ -32,9 +32,6 @@ interface CallerContext {
 }
 
 const OUTSIDE: CallerContext = {}
-
-/** The highest priority, and negative the lowest. */
-const MAX_PRIORITY = 1_000
 
 /**
  * A lock on one name, shared by everyone who uses a lock of the same kind with that name on this Redis: this process, other
@@ -305,7 +302,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal */
   override checkPriority(priority: unknown): number | undefined {
     if (!this.kind.isOrdered || priority === undefined) return super.checkPriority(priority)
-    return checkCount('priority', priority, -MAX_PRIORITY, this.name, MAX_PRIORITY)
+    return checkPriority(priority, this.name)
   }
 
   /** @internal */

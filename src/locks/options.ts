@@ -77,6 +77,14 @@ export interface QueueOptions {
   maxWaiters?: number | undefined
 }
 
+/** The highest priority, and negative the lowest. */
+const MAX_PRIORITY = 1_000
+
+/** @throws {ConfigError} there is no such priority */
+export function checkPriority(value: unknown, lockName: string): number | undefined {
+  return value === undefined ? undefined : checkCount('priority', value, -MAX_PRIORITY, lockName, MAX_PRIORITY)
+}
+
 /** The options of a lock that may be granted in order. */
 export interface OrderOptions extends QueueOptions {
   /**

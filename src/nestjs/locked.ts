@@ -5,7 +5,16 @@ import { type Client, lockOfKind } from '../client.js'
 import { ConfigError, NotHeldError } from '../errors.js'
 import type { Hold } from '../locks/hold.js'
 import { KINDS, NAMED_KIND_IDS, type NamedKindId } from '../locks/kinds/table.js'
-import { HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/options.js'
+import {
+  checkMaxWaiters,
+  checkOrder,
+  checkPriority,
+  HOLD_OPTIONS,
+  type HoldOptions,
+  type OrderOptions,
+  type WithLockOptions,
+} from '../locks/options.js'
+import { defined } from '../util/defined.js'
 import { shared } from '../util/shared.js'
 import { checkLabel, checkLeaseTime, checkOptionalDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
@@ -32,11 +41,30 @@ export interface LockedOptions<Busy extends OnBusy = OnBusy> extends HoldOptions
    * must not run the job again.
    */
   atLeastMs?: number | undefined
+  /** `'fifo'`: in order, across processes; for the kinds `lock`, `read` and `write`. */
+  order?: 'fifo' | undefined
+  /** With `order`: who waits with a higher one goes first, −1,000 to 1,000. Default 0. */
+  priority?: number | undefined
+  /** With `order`, or for fair locks: if as many wait, the call rejects at once with `QueueFullError`. */
+  maxWaiters?: number | undefined
   /** The name of the client; default: the client without a name. */
   client?: string | undefined
 }
 
-const LOCKED_OPTIONS = { ...HOLD_OPTIONS, kind: 1, waitTimeMs: 1, onBusy: 1, atLeastMs: 1, client: 1 }
+const LOCKED_OPTIONS = {
+  ...HOLD_OPTIONS,
+  kind: 1,
+  waitTimeMs: 1,
+  onBusy: 1,
+  atLeastMs: 1,
+  client: 1,
+  order: 1,
+  maxWaiters: 1,
+  priority: 1,
+}
+
+/** The kinds that can be granted in order. */
+const ORDERED: readonly LockedKind[] = ['lock', 'read', 'write']
 
 /** The arguments that a function requires. */
 type Needs<F> = F extends (...args: infer A) => unknown ? [...A, ...unknown[]] : unknown[]
@@ -102,11 +130,12 @@ export function currentHold(): Hold {
   throw new NotHeldError('currentHold() was called outside of any @Locked method')
 }
 
-type Terms = WithLockOptions & Pick<LockedOptions, 'client'> & { kind: LockedKind; onBusy: OnBusy }
+type Terms = WithLockOptions &
+  Pick<LockedOptions, 'client'> & { kind: LockedKind; onBusy: OnBusy; queue?: OrderOptions }
 
 async function run(client: Client, lockName: string, terms: Terms, args: unknown[], work: () => unknown) {
-  const { kind, onBusy, client: _, ...options } = terms
-  const lock = lockOfKind(client, kind, lockName)
+  const { kind, onBusy, client: _, queue, ...options } = terms
+  const lock = lockOfKind(client, kind, lockName, queue)
   const body = async (hold: Hold): Promise<unknown> => await holds.run(hold, work)
   if (onBusy === 'throw') return await lock.withLock(options, body)
   const { ran, value } = await lock.tryWithLock(options, body)
@@ -148,7 +177,31 @@ function checkOptions(options: LockedOptions, where: string, label: string): Ter
   ] as const) {
     checkOptionalDuration(path, value, least, where)
   }
-  return Object.assign(own, { label: own.label ?? label, kind, onBusy })
+  const { order, maxWaiters, ...others } = own
+  const queue = queueOf(kind, own, where)
+  return { ...others, label: own.label ?? label, kind, onBusy, ...defined({ queue }) }
+}
+
+/** @returns undefined: none of them is given */
+function queueOf(
+  kind: LockedKind,
+  { order, maxWaiters, priority }: Pick<LockedOptions, 'order' | 'maxWaiters' | 'priority'>,
+  where: string,
+): OrderOptions | undefined {
+  const ordered = ORDERED.includes(kind) ? checkOrder({ order, maxWaiters }, where) : undefined
+  if (!ordered && (order ?? priority) !== undefined) {
+    const path = order === undefined ? 'priority' : 'order'
+    throw new ConfigError(path, order ?? priority, `a kind that has an order: ${ORDERED.join(', ')}`, {
+      lockName: where,
+    })
+  }
+  checkPriority(priority, where)
+  if (ordered) return { order, maxWaiters }
+  if (maxWaiters === undefined) return undefined
+  if (!KINDS[kind].isQueuedInRedis) {
+    throw new ConfigError('maxWaiters', maxWaiters, "a fair lock, or `order: 'fifo'`", { lockName: where })
+  }
+  return { maxWaiters: checkMaxWaiters(maxWaiters, where) }
 }
 
 /** Nest injects the client into a property of every instance: if there is no such client, the application does not start. */

@@ -1,4 +1,5 @@
 // The arguments of client.locks.request, as Web IDL converts them and the standard checks them.
+import { checkPriority } from '../locks/options.js'
 import { checkCount, checkLeaseTime } from '../util/validate.js'
 import type { WebLock, WebLockMode } from './web-lock.js'
 
@@ -39,8 +40,6 @@ export interface WebLockRequest {
   readonly callback: WebLockCallback<unknown>
 }
 
-const MAX_PRIORITY = 1_000
-
 /**
  * Converts the arguments in the order of Web IDL: name, members of the options by their names, callback.
  * @throws {TypeError} a conversion fails
@@ -70,7 +69,7 @@ function convertOptions(given: unknown, name: string): Omit<WebLockRequest, 'nam
   const { maxWaiters: mostWaiting } = options
   const maxWaiters = mostWaiting === undefined ? undefined : checkCount('maxWaiters', mostWaiting, 0, name)
   const mode = toMode(options['mode'])
-  const priority = checkCount('priority', options['priority'] ?? 0, -MAX_PRIORITY, name, MAX_PRIORITY)
+  const priority = checkPriority(options['priority'] ?? undefined, name) ?? 0
   const signal = toSignal(options['signal'])
   const steal = Boolean(options['steal'])
   return { mode, ifAvailable, steal, signal, priority, maxWaiters, leaseTimeMs }

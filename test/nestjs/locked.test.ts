@@ -21,8 +21,10 @@ import {
   HoldfastModule,
   Locked,
   type LockedKind,
+  type LockedOptions,
   LockKey,
 } from '../../src/nestjs/index.js'
+import { orderedQueue } from '../../src/wire/keys.js'
 import { expectNothingLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -246,6 +248,51 @@ describe('@Locked', () => {
       assert.ok(pttl > 0, kind)
       assert.equal(typeof hold.fencingToken, kind === 'fenced' ? 'bigint' : 'undefined', kind)
     }
+  })
+
+  it('@Locked runs methods of ordered locks by their priorities, and refuses them at once when too many wait', async () => {
+    const order: string[] = []
+    @Injectable()
+    class Catalogue {
+      @Locked('catalogue', { kind: 'read', order: 'fifo' })
+      async read(): Promise<void> {
+        order.push('read')
+      }
+
+      @Locked('catalogue', { kind: 'write', order: 'fifo', priority: 5, maxWaiters: 2 })
+      async write(): Promise<void> {
+        order.push('written')
+      }
+    }
+    await using app = await startWith(Catalogue)
+    const hold = await other.getReadWriteLock('catalogue', { order: 'fifo' }).writeLock().lock()
+    const queued = async (count: number): Promise<void> => {
+      await waitUntil(async () => (await server.admin.zcard(orderedQueue('catalogue'))) === count)
+    }
+    const reading = app.service.read()
+    await queued(1)
+    const writing = app.service.write()
+    await queued(2)
+    await assert.rejects(app.service.write(), { code: 'LOCK_QUEUE_FULL', waiters: 2 })
+    await hold.unlock()
+    await Promise.all([reading, writing])
+    assert.deepEqual(order, ['written', 'read'])
+  })
+
+  it('@Locked refuses an order, a priority or a limit that its kind does not have, when the class is loaded', () => {
+    const load = (options: LockedOptions<'throw'>) => () => {
+      class Service {
+        @Locked('thing', options)
+        async run(): Promise<void> {}
+      }
+      return Service
+    }
+    assert.throws(load({ kind: 'spin', order: 'fifo' }), { code: 'LOCK_CONFIG', path: 'order' })
+    assert.throws(load({ priority: 1 }), { code: 'LOCK_CONFIG', path: 'priority' })
+    assert.throws(load({ order: 'fifo', priority: 1_001 }), { code: 'LOCK_CONFIG', path: 'priority' })
+    assert.throws(load({ kind: 'string', maxWaiters: 1 }), { code: 'LOCK_CONFIG', path: 'maxWaiters' })
+    assert.throws(load({ kind: 'fair', maxWaiters: -1 }), { code: 'LOCK_CONFIG', path: 'maxWaiters' })
+    load({ kind: 'fair', maxWaiters: 1 })()
   })
 
   it('@Locked admits several readers, and one writer', async () => {
