@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, QueueFullError, WaitTimeoutError } from '../../src/index.js'
 import { INBOX_PREFIX, orderedClients, orderedQueue } from '../../src/wire/keys.js'
+import { countCommands } from '../support/command-stats.js'
 import { setUpFixture } from '../support/fixture.js'
 import { measureLateness } from '../support/lateness.js'
 import { openTwin } from '../support/redisson-twin/twin.js'
@@ -235,6 +236,25 @@ describe('an ordered read-write lock', () => {
     frozen.disconnect()
     assert(tookMs > OFFER_MS && tookMs < OFFER_MS + 500 + latenessMs(), `${tookMs} ms`)
     await next.unlock()
+  })
+
+  it('10,000 waiters that leave an ordered lock at once are out of its queue, at some commands each', async (t) => {
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
+    const hold = await ordered(one).writeLock().lock()
+    const controller = new AbortController()
+    const { signal } = controller
+    const waits = Array.from({ length: 10_000 }, async () => {
+      await assert.rejects(ordered(two).writeLock().lock({ signal }), { name: 'AbortError' })
+    })
+    await waitUntil(async () => (await fixture.server.admin.zcard(QUEUE)) === 10_000, { timeoutMs: 60_000 })
+    const { total } = await countCommands(fixture.server, async () => {
+      controller.abort()
+      await Promise.all(waits)
+      await waitUntil(async () => (await fixture.server.admin.zcard(QUEUE)) === 0, { timeoutMs: 60_000 })
+    })
+    t.diagnostic(`${total / 10_000} commands for each`)
+    assert(total < 200_000, `${total} commands`)
+    await hold.unlock()
   })
 
   it('a caller that gives up, by its time or its signal, lets those behind it in', async () => {

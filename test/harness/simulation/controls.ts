@@ -173,6 +173,23 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
         args[1] === 'mode' && original(keys, args) !== null ? 'read' : original(keys, args),
     ),
   },
+  'readers get in beside a writer, in order': {
+    workload: 'read-write lock in order',
+    finding: OVERLAP,
+    plant: command(
+      'hget',
+      (original) => (keys, args) =>
+        args[1] === 'mode' && original(keys, args) !== null ? 'read' : original(keys, args),
+    ),
+  },
+  'a dead waiter keeps its place': {
+    workload: 'lock in order',
+    finding: /something never settles|did not become free within 4000 ms/,
+    plant: command(
+      'zrem',
+      at(/:places$/, () => () => 0),
+    ),
+  },
   'a value is granted to two': {
     workload: 'multi-lock of values',
     finding: OVERLAP,
