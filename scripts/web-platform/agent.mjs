@@ -14,7 +14,7 @@ const LEASE_MS = 2_000
 export async function becomeAgent({ folder, redis }) {
   const { locks, classes, close } = redis === undefined ? await nativeLocks() : await holdfastLocks(redis)
   const define = (name, value) => Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
-  define('navigator', { locks })
+  define('navigator', Object.create({ locks })) // as of an interface: an attribute is a property of the prototype
   define('self', globalThis)
   define('isSecureContext', true)
   define('GLOBAL', { isWindow: () => false, isWorker: () => true, isShadowRealm: () => false })

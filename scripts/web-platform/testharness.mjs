@@ -7,6 +7,8 @@ const TEST_LIMIT_MS = 10_000
 export class Harness {
   #last = Promise.resolve()
   #report
+  /** Whether the file expects promises to reject that nobody waits for. */
+  allowsUncaught = false
 
   /** @param report  called with the name of each test, and its error; undefined: it passed */
   constructor(report) {
@@ -28,10 +30,17 @@ export class Harness {
       promise_test: (body, name) => this.#add(name, body),
       test: (body, name) => this.#add(name, async (t) => void body(t)),
       async_test: (body, name) => this.#add(name, (t) => t.untilDone(body)),
-      setup: (body) => void (typeof body === 'function' && body()),
+      setup: (...given) => this.#setUp(given),
       promise_setup: (body) => this.#add('promise_setup', body),
       done: () => {},
     }
+  }
+
+  /** @param given  a function, properties, or both */
+  #setUp(given) {
+    const properties = given.find((one) => typeof one === 'object')
+    if (properties?.allow_uncaught_exception) this.allowsUncaught = true
+    given.find((one) => typeof one === 'function')?.()
   }
 
   #add(name, body) {
@@ -181,6 +190,8 @@ const asserts = {
   assert_class_string: (value, wanted, about) =>
     expect(classOf(value) === wanted, `${classOf(value)} is not ${wanted}`, about),
   assert_own_property: (value, key, about) => expect(Object.hasOwn(value, key), `has no ${String(key)}`, about),
+  assert_idl_attribute: (value, key, about) =>
+    expect(key in value && !Object.hasOwn(value, key), `has no attribute ${String(key)}`, about),
   assert_unreached: (about) => fail('was reached', about),
   assert_throws_js: (wanted, body, about) => throws(body, (error) => error?.constructor === wanted, wanted.name, about),
   assert_throws_dom(name, ...rest) {

@@ -8,10 +8,11 @@ let deliver = (data) => received.push(data)
 parentPort.on('message', (data) => deliver(data))
 
 await becomeAgent(workerData)
-const target = new EventTarget()
+/** Those of messages: of other events a thread has none. */
+const listeners = new Set()
 Object.assign(globalThis, {
-  addEventListener: target.addEventListener.bind(target),
-  removeEventListener: target.removeEventListener.bind(target),
+  addEventListener: (type, listener) => void (type === 'message' && listeners.add(listener)),
+  removeEventListener: (type, listener) => void (type === 'message' && listeners.delete(listener)),
   postMessage: (data) => parentPort.postMessage(data),
   importScripts: (...paths) => {
     for (const path of paths) runScript(path, file, folder)
@@ -22,6 +23,6 @@ runScript(file.slice(folder.length + 1), `${folder}/x`, folder)
 deliver = (data) => {
   const event = new MessageEvent('message', { data })
   globalThis.onmessage?.(event)
-  target.dispatchEvent(event)
+  for (const listener of [...listeners]) listener.call(globalThis, event)
 }
 for (const data of received.splice(0)) deliver(data)

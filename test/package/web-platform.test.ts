@@ -16,6 +16,11 @@ const FILES: Readonly<Record<string, string>> = {
     self.onmessage = ({ data: name }) => {
       navigator.locks.request(name, () => new Promise(() => self.postMessage('held')))
     }`,
+  'resources/this.js': `'use strict'
+    self.addEventListener('message', function answer({ data: name }) {
+      this.removeEventListener('message', answer)
+      navigator.locks.request(name, (lock) => this.postMessage(lock.name))
+    })`,
   'all.https.any.js': `// META: title=All of the harness
     // META: global=window,dedicatedworker
     // META: script=resources/helpers.js
@@ -47,14 +52,45 @@ const FILES: Readonly<Record<string, string>> = {
       worker.terminate()
       assert_true(await navigator.locks.request(name, () => true))
     }, 'a worker holds a lock until it ends')
-    test(() => assert_throws_js(TypeError, () => null.x), 'synchronous')`,
+    promise_test(async (t) => {
+      const worker = new Worker('resources/this.js')
+      t.add_cleanup(() => worker.terminate())
+      const answers = []
+      worker.addEventListener('message', ({ data }) => answers.push(data))
+      for (const name of ['first', 'second', 'third']) worker.postMessage(name)
+      while (answers.length === 0) await new Promise((resolve) => t.step_timeout(resolve, 1))
+      assert_array_equals(answers, ['first'])
+    }, 'a listener of a worker has its global scope as this')
+    promise_test(async () => {
+      await new Promise((granted) => {
+        navigator.locks.request('left', () => {
+          granted()
+          return new Promise(() => {})
+        })
+      })
+      navigator.locks.request('left', () => {})
+      const { pending } = await navigator.locks.query()
+      assert_array_equals(pending.map(({ name }) => name), ['left'])
+    }, 'a request is left waiting')
+    test(() => assert_throws_js(TypeError, () => null.x), 'synchronous')
+    test(() => {
+      assert_idl_attribute(navigator, 'locks')
+      assert_throws_js(Error, () => assert_idl_attribute({ locks: 1 }, 'locks'))
+    }, 'an attribute is one of the interface')`,
+  'uncaught.https.any.js': `
+    setup({ allow_uncaught_exception: true })
+    promise_test(async () => {
+      navigator.locks.request('a', async () => Promise.reject(new Error('of the callback')))
+      await navigator.locks.request('a', () => {})
+    }, 'a callback rejects')`,
   'failing.https.any.js': `
     promise_test(async () => assert_true(false, 'it is so'), 'fails')
     promise_test(async (t) => {
       t.step_timeout(t.step_func(() => assert_unreached('too late')), 1)
       await new Promise(() => {})
     }, 'a step fails')
-    test(() => {}, 'passes')`,
+    test(() => {}, 'passes')
+    promise_test(async () => void Promise.reject(new Error('nobody')), 'rejects')`,
   'window.https.any.js': 'document.body.append(1)',
   'missing.https.any.js': '// META: script=resources/missing.js',
   'page.https.html': '<script></script>',
@@ -83,7 +119,7 @@ describe('npm run verify -- web-locks', () => {
 
   it('verify -- web-locks runs files of web-platform-tests on client.locks, also with workers', async () => {
     const { code, lines } = await verify('--match', 'all')
-    assert.deepEqual([code, lines], [0, ['4 passed, 0 failed']])
+    assert.deepEqual([code, lines], [0, ['7 passed, 0 failed']])
   })
 
   it('verify -- web-locks reports what fails, and names the files that it leaves out', async () => {
@@ -93,10 +129,11 @@ describe('npm run verify -- web-locks', () => {
     assert.deepEqual(told, [
       'FAILED failing.https.any.js: fails',
       'FAILED failing.https.any.js: a step fails',
+      'FAILED failing.https.any.js: a promise rejects and nobody notices',
       'left out: missing.https.any.js needs the script resources/missing.js',
       'left out: page.https.html is a page',
       'left out: window.https.any.js needs a window',
-      '5 passed, 2 failed',
+      '10 passed, 3 failed',
     ])
   })
 
