@@ -14,7 +14,6 @@ import {
   type OrderOptions,
   type WithLockOptions,
 } from '../locks/options.js'
-import { defined } from '../util/defined.js'
 import { shared } from '../util/shared.js'
 import { checkLabel, checkLeaseTime, checkOptionalDuration, MIN_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
@@ -131,7 +130,11 @@ export function currentHold(): Hold {
 }
 
 type Terms = WithLockOptions &
-  Pick<LockedOptions, 'client'> & { kind: LockedKind; onBusy: OnBusy; queue?: OrderOptions }
+  Pick<LockedOptions, 'client'> & {
+    kind: LockedKind
+    onBusy: OnBusy
+    queue: OrderOptions | undefined
+  }
 
 async function run(client: Client, lockName: string, terms: Terms, args: unknown[], work: () => unknown) {
   const { kind, onBusy, client: _, queue, ...options } = terms
@@ -177,9 +180,9 @@ function checkOptions(options: LockedOptions, where: string, label: string): Ter
   ] as const) {
     checkOptionalDuration(path, value, least, where)
   }
-  const { order, maxWaiters, ...others } = own
   const queue = queueOf(kind, own, where)
-  return { ...others, label: own.label ?? label, kind, onBusy, ...defined({ queue }) }
+  for (const name of ['order', 'maxWaiters']) Reflect.deleteProperty(own, name)
+  return Object.assign(own, { label: own.label ?? label, kind, onBusy, queue })
 }
 
 /** @returns undefined: none of them is given */
