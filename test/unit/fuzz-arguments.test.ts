@@ -115,7 +115,8 @@ describe('a call with any arguments', () => {
         const client = redis.connect({ waitTimeMs: 5_000 })
         client.on('warning', () => {})
         const object = await redis.time.until(Promise.resolve(subject(client)))
-        await check(redis, client, () => (object as Record<string, (...all: unknown[]) => unknown>)[method]?.(...args))
+        const call = () => (object as Record<string, (...all: unknown[]) => unknown>)[method]?.(...args)
+        await check(redis, client, call, args.some(isLongWait))
         await redis.time.until(client.close())
       })
       await new Promise((resolve) => setImmediate(resolve))
@@ -138,11 +139,20 @@ it('a name that is no text is refused as such, whatever else is wrong', async ()
   assert.throws(() => client.runInScope(undefined as never), { code: 'LOCK_CONFIG', path: 'fn' })
 })
 
-async function check(redis: TestRedis, client: Client, call: () => unknown): Promise<void> {
+/** Options of a call that may wait for longer than the virtual time of a test, for permits that nobody has. */
+function isLongWait(options: unknown): boolean {
+  const waitTimeMs = Object.getOwnPropertyDescriptor(Object(options), 'waitTimeMs')?.value
+  return typeof waitTimeMs === 'number' && waitTimeMs >= 600_000
+}
+
+async function check(redis: TestRedis, client: Client, call: () => unknown, mayWait = false): Promise<void> {
   const before = redis.sent(client).length
   try {
-    await redis.time.until(Promise.resolve(call()))
+    const called = Promise.resolve(call())
+    called.catch(() => {})
+    await redis.time.until(called)
   } catch (error) {
+    if (mayWait && error instanceof Error && error.message.startsWith('still pending')) return
     // What the caller's own getter or signal throws is the caller's.
     if (error instanceof BrokenError) return
     assert(error instanceof LockError, `${String(error)} is no LockError\n${(error as Error)?.stack}`)
