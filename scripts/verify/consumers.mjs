@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { CONSUMERS } from '../../test/consumers/table.mjs'
@@ -10,6 +9,7 @@ import { ensureDist } from '../build/fresh.mjs'
 import { EXIT_CODES, readOptions, wrongOption } from '../help.mjs'
 import { capture, env, fail, root, since } from '../run.mjs'
 import { ensureRedis } from '../setup/redis.mjs'
+import { startRedis } from '../setup/start-redis.mjs'
 
 /** How many projects are installed and checked at once. */
 const AT_ONCE = 2
@@ -52,7 +52,7 @@ if (!values['no-build']) ensureDist()
 const work = mkdtempSync(join(tmpdir(), 'holdfast-consumers-'))
 const start = performance.now()
 const results = []
-const redis = await startRedis()
+const redis = await startRedis(work)
 try {
   const tarball = pack()
   const left = [...chosen]
@@ -79,18 +79,6 @@ function pack() {
     work,
     readdirSync(work).find((file) => file.endsWith('.tgz')),
   )
-}
-
-async function startRedis() {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address()
-  await new Promise((resolve) => probe.close(resolve))
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', work]
-  const child = spawn('redis-server', args, { stdio: 'ignore' })
-  process.on('exit', () => child.kill())
-  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
-  return { child, url: `redis://127.0.0.1:${port}` }
 }
 
 /** One result for each check of the project. */

@@ -1,13 +1,12 @@
 // The public web-platform-tests of Web Locks, with client.locks in place of navigator.locks.
-import { fork, spawn } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
 import { resolve } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { EXIT_CODES, readOptions, wrongOption } from '../help.mjs'
 import { ensureRedis } from '../setup/redis.mjs'
+import { startRedis } from '../setup/start-redis.mjs'
 import { filesOf } from '../web-platform/files.mjs'
 
 const HELP = `npm run verify -- web-locks DIR [options]
@@ -34,6 +33,7 @@ const folder = resolve(dir)
 
 const all = filesOf(folder).filter(({ name }) => name.includes(match))
 const files = all.filter(({ lacks }) => lacks === undefined)
+if (!native) ensureRedis(['redis-server'])
 const server = native ? undefined : await startRedis()
 const counts = { passed: 0, failed: 0 }
 try {
@@ -62,33 +62,4 @@ async function runFile({ name, file }) {
 function count(file, test, why) {
   counts[why === undefined ? 'passed' : 'failed']++
   if (why !== undefined) console.log(`FAILED ${file}: ${test}\n  ${why.replaceAll('\n', '\n  ')}`)
-}
-
-async function startRedis() {
-  ensureRedis()
-  const port = await freePort()
-  const options = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
-  const child = spawn('redis-server', options, { stdio: 'ignore' })
-  while (!(await listens(port))) {
-    if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)
-    await sleep(20)
-  }
-  return { child, url: `redis://127.0.0.1:${port}` }
-}
-
-async function freePort() {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address()
-  probe.close()
-  return port
-}
-
-async function listens(port) {
-  const socket = connect(port, '127.0.0.1')
-  const isOpen = await new Promise((resolve) =>
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false)),
-  )
-  socket.destroy()
-  return isOpen
 }
