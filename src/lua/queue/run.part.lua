@@ -18,8 +18,8 @@ local function endRun(queue, clients, listeners, now)
   end
   local began = redis.call('zscore', clients, '')
   if not began then
-    redis.call('zadd', clients, now, '')
+    believe(clients, '', now)
   elseif now - tonumber(began) >= RUN_MS then
-    redis.call('zadd', clients, now + PAUSE_MS, '')
+    believe(clients, '', now + PAUSE_MS)
   end
 end
