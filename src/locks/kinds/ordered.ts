@@ -25,111 +25,44 @@ const TRAITS = { isQueuedInRedis: true, isHandedOff: false }
 /** As numbered by `queue/acquire`. */
 const PLACES = [undefined, 'first', 'behind'] as const
 
-/** The plain lock. To others, and in Redis, it is an ordinary one. */
-class OrderedKind extends PlainKind {
-  override readonly isOrdered = true
-  override readonly tracesHolds = false
-  readonly #maxWaiters: number
-
-  constructor(maxWaiters: number) {
-    super('lock', { ...KINDS.lock, ...TRAITS })
-    this.#maxWaiters = maxWaiters
-  }
-
-  override get queue(): string {
-    return 'ordered'
-  }
-
-  override acquire(request: AcquireRequest): ScriptCall {
-    return acquire(request, NO_PREFIX, this.#maxWaiters)
-  }
-
-  override parseReply(reply: unknown, lock: Named): AcquireReply {
-    return parseReply(reply, lock)
-  }
-
-  leave(key: string, holder: string): ScriptCall {
-    return this.release(key, holder)
-  }
-
-  override release(key: string, holder: string): ScriptCall {
-    return queueRelease(...keysOf(key), holder, NO_PREFIX, INBOX_PREFIX, lockChannel(key), UNLOCK_MESSAGE)
-  }
+/** What differs between ordered locks in Redis. */
+interface InRedis {
+  readonly prefix: (key: string) => string
+  readonly channel: (key: string) => string
+  readonly message: string
 }
 
-/** The shared side. To others, and in Redis, it is an ordinary read lock. */
-class OrderedReadKind extends ReadKind {
-  override readonly isOrdered = true
-  readonly #maxWaiters: number
+const PLAIN: InRedis = { prefix: () => NO_PREFIX, channel: lockChannel, message: UNLOCK_MESSAGE }
+const READ: InRedis = { prefix: readHoldPrefix, channel: readWriteChannel, message: UNLOCK_MESSAGE }
+const WRITE: InRedis = { ...READ, message: WRITE_UNLOCK_MESSAGE }
 
-  constructor(maxWaiters: number) {
-    super('read', { ...KINDS.read, ...TRAITS })
-    this.#maxWaiters = maxWaiters
-  }
-
-  override get queue(): string {
-    return 'ordered read'
-  }
-
-  override acquire(request: AcquireRequest): ScriptCall {
-    return acquire(request, readHoldPrefix(request.key), this.#maxWaiters)
-  }
-
-  override parseReply(reply: unknown, lock: Named): AcquireReply {
-    return parseReply(reply, lock)
-  }
-
-  leave(key: string, holder: string): ScriptCall {
-    return this.release(key, holder)
-  }
-
-  override release(key: string, holder: string): ScriptCall {
-    return release(key, holder, UNLOCK_MESSAGE)
-  }
+/**
+ * Makes a kind one whose waiters are served in order. To others, and in Redis, its holds are ordinary ones.
+ * @param maxWaiters  a call that finds as many waiting is refused at once; -1: any number
+ */
+function inOrder<K extends PlainKind>(kind: K, { prefix, channel, message }: InRedis, maxWaiters: number): K {
+  const release = (key: string, holder: string): ScriptCall =>
+    queueRelease(...keysOf(key), holder, prefix(key), INBOX_PREFIX, channel(key), message)
+  return Object.assign(kind, {
+    isOrdered: true,
+    acquire: (request: AcquireRequest) => acquire(request, prefix(request.key), maxWaiters),
+    parseReply,
+    release,
+    leave: release,
+  })
 }
 
-/** The exclusive side. */
-class OrderedWriteKind extends WriteKind {
-  override readonly isOrdered = true
-  override readonly inside: LockKind
-  readonly #maxWaiters: number
-
-  constructor(maxWaiters: number, inside: LockKind) {
-    super('write', { ...KINDS.write, ...TRAITS })
-    this.#maxWaiters = maxWaiters
-    this.inside = inside
-  }
-
-  override get queue(): string {
-    return 'ordered write'
-  }
-
-  override acquire(request: AcquireRequest): ScriptCall {
-    return acquire(request, readHoldPrefix(request.key), this.#maxWaiters)
-  }
-
-  override parseReply(reply: unknown, lock: Named): AcquireReply {
-    return parseReply(reply, lock)
-  }
-
-  leave(key: string, holder: string): ScriptCall {
-    return this.release(key, holder)
-  }
-
-  override release(key: string, holder: string): ScriptCall {
-    return release(key, holder, WRITE_UNLOCK_MESSAGE)
-  }
-}
-
-/** @param maxWaiters  a call that finds as many waiting is refused at once */
+/** The plain lock. @param maxWaiters  as of `inOrder` */
 export function orderedKind(maxWaiters = -1): LockKind {
-  return new OrderedKind(maxWaiters)
+  const kind = inOrder(new PlainKind('lock', { ...KINDS.lock, ...TRAITS }), PLAIN, maxWaiters)
+  return Object.assign(kind, { tracesHolds: false }) // as REENTRANT
 }
 
-/** @param maxWaiters  a call that finds as many waiting is refused at once */
+/** Both sides of a read-write lock. @param maxWaiters  as of `inOrder` */
 export function orderedKinds(maxWaiters = -1): { readonly read: LockKind; readonly write: LockKind } {
-  const read = new OrderedReadKind(maxWaiters)
-  return { read, write: new OrderedWriteKind(maxWaiters, read) }
+  const read = inOrder(new ReadKind('read', { ...KINDS.read, ...TRAITS }), READ, maxWaiters)
+  const write = inOrder(new WriteKind('write', { ...KINDS.write, ...TRAITS }), WRITE, maxWaiters)
+  return { read, write: Object.assign(write, { inside: read }) }
 }
 
 function keysOf(key: string): [lock: string, queue: string, clients: string] {
@@ -141,10 +74,6 @@ function acquire(request: AcquireRequest, prefix: string, maxWaiters: number): S
   const isQueueing = waitTimeMs === 0 ? 0 : 1
   const keys = keysOf(key)
   return queueAcquire(...keys, leaseTimeMs, holder, prefix, INBOX_PREFIX, priority, place, maxWaiters, isQueueing)
-}
-
-function release(key: string, holder: string, message: string): ScriptCall {
-  return queueRelease(...keysOf(key), holder, readHoldPrefix(key), INBOX_PREFIX, readWriteChannel(key), message)
 }
 
 function parseReply(reply: unknown, lock: Named): AcquireReply {

@@ -56,7 +56,7 @@ export class PlainKind implements LockKind {
   }
 
   get queue(): string {
-    return this.id
+    return this.isOrdered ? `ordered ${this.id}` : this.id
   }
 
   is(other: LockKind): boolean {
