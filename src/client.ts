@@ -23,8 +23,8 @@ import type { LeaseContext } from './locks/lease.js'
 import { Lock } from './locks/lock.js'
 import { getMultiLock } from './locks/multi-lock.js'
 import {
-  checkMaxWaiters,
   checkOrder,
+  checkQueue,
   type HoldOptions,
   type LockedCallback,
   type OrderOptions,
@@ -59,7 +59,8 @@ export class Client extends ClientEmitter {
   readonly #port: RedisPort
   readonly #context: LeaseContext
   readonly #fenced = new FencedKind()
-  readonly #fairLockWaitTimeoutMs: number
+  readonly #fair: FairKind
+  readonly #nonReentrantFair: FairKind
   readonly #warned = new Set<string>()
   readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   readonly #shutdown = new Shutdown()
@@ -81,7 +82,8 @@ export class Client extends ClientEmitter {
     const { clock = new SystemClock(), random = systemRandom } = seams ?? {}
     const checked = checkClientOptions(options)
     this.id = markedId(random.uuid())
-    this.#fairLockWaitTimeoutMs = checked.fairLockWaitTimeoutMs
+    this.#fair = new FairKind('fair', checked.fairLockWaitTimeoutMs)
+    this.#nonReentrantFair = new FairKind('nonReentrantFair', checked.fairLockWaitTimeoutMs)
     this.#port = port
     this.#renewalTerms = {
       leaseTimeMs: checked.lockWatchdogTimeoutMs,
@@ -137,12 +139,13 @@ export class Client extends ClientEmitter {
   /**
    * The re-entrant lock that is granted in the order of requests, across clients and languages. Each waiter has its place
    * in Redis; a dead one costs the others a few seconds when its turn comes. Choose it where no waiter may be overtaken.
+   * @param options  how many may wait
    * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getFairLock('lock:ticket-desk').withLock(async () => await serve())`
    * @see Redisson `RedissonClient.getFairLock`
    */
-  getFairLock(name: string, options: QueueOptions = {}): Lock {
-    return this.#fairLock('fair', name, options)
+  getFairLock(name: string, options?: QueueOptions): Lock {
+    return this.#fairLock(this.#fair, name, options)
   }
 
   /**
@@ -158,21 +161,23 @@ export class Client extends ClientEmitter {
 
   /**
    * The fair lock that cannot be re-entered.
-   * @throws {ConfigError} the name cannot be a key
+   * @param options  as of `getFairLock`
+   * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getNonReentrantFairLock('lock:import').withLock(async () => await runImport())`
    * @see Redisson `RedissonClient.getNonReentrantFairLock`
    */
-  getNonReentrantFairLock(name: string, options: QueueOptions = {}): Lock {
-    return this.#fairLock('nonReentrantFair', name, options)
+  getNonReentrantFairLock(name: string, options?: QueueOptions): Lock {
+    return this.#fairLock(this.#nonReentrantFair, name, options)
   }
 
   /**
    * Many readers or one writer.
-   * @throws {ConfigError} the name cannot be a key
+   * @param options  for a lock that is granted in order
+   * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getReadWriteLock('lock:prices').readLock().withLock(async () => await readPrices())`
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
-  getReadWriteLock(name: string, options: OrderOptions = {}): ReadWriteLock {
+  getReadWriteLock(name: string, options?: OrderOptions): ReadWriteLock {
     return new ReadWriteLock(this.#context, name, this.#key(name), options)
   }
 
@@ -411,14 +416,13 @@ export class Client extends ClientEmitter {
     }
   }
 
-  /** The key in Redis. */
-  #fairLock(id: 'fair' | 'nonReentrantFair', name: string, options: QueueOptions): Lock {
+  #fairLock(kind: FairKind, name: string, options: QueueOptions | undefined): Lock {
     const key = this.#key(name)
-    const { maxWaiters } = ownOptions(options, { maxWaiters: 1 }, name)
-    const kind = new FairKind(id, this.#fairLockWaitTimeoutMs, checkMaxWaiters(maxWaiters, name))
-    return new Lock(this.#context, kind, name, key)
+    const limited = options && kind.withMaxWaiters(checkQueue(options, name))
+    return new Lock(this.#context, limited ?? kind, name, key)
   }
 
+  /** The key in Redis. */
   #key(name: string, noun?: string): string {
     const key = keyOf(this.#context.nameMapper, name, noun)
     return this.#port.isCluster ? checkSlots({ name, key }, noun) : key

@@ -231,8 +231,16 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const waitTimeMs = checkOptionalDuration('waitTimeMs', givenMs, 0, this.name)
     const signal = checkSignal(options.signal, this.name)
     const observed = observeRequest(this, terms, waitTimeMs)
-    const isOutsideHere = isOutside && within === undefined
-    return { terms, waitTimeMs, signal, within, priority, isOutside: isOutsideHere, isRequired, observed }
+    return {
+      terms,
+      waitTimeMs,
+      signal,
+      within,
+      priority,
+      isOutside: isOutside && within === undefined,
+      isRequired,
+      observed,
+    }
   }
 
   /** @throws {WaitTimeoutError} */

@@ -108,6 +108,11 @@ export function checkOrder(options: OrderOptions, lockName: string): { maxWaiter
   throw new ConfigError('maxWaiters', most, "a lock with `order: 'fifo'`", { lockName })
 }
 
+/** @returns `maxWaiters` @throws {ConfigError} an option cannot work */
+export function checkQueue(options: QueueOptions, lockName: string): number | undefined {
+  return checkMaxWaiters(ownOptions(options, { maxWaiters: 1 }, lockName).maxWaiters, lockName)
+}
+
 export function checkMaxWaiters(value: unknown, lockName: string): number | undefined {
   return value === undefined ? undefined : checkCount('maxWaiters', value, 0, lockName)
 }

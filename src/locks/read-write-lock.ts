@@ -22,8 +22,8 @@ export class ReadWriteLock {
   readonly #kinds: { readonly read: LockKind; readonly write: LockKind }
 
   /** @internal Locks come from `client.getReadWriteLock`. */
-  constructor(context: LeaseContext, name: string, key: string, options: OrderOptions = {}) {
-    const ordered = checkOrder(options, name)
+  constructor(context: LeaseContext, name: string, key: string, options?: OrderOptions) {
+    const ordered = options && checkOrder(options, name)
     this.#kinds = ordered ? orderedKinds(ordered.maxWaiters) : UNORDERED
     this.name = name
     this.#key = key

@@ -11,16 +11,24 @@ import { PlainKind } from './plain.js'
  * waiters are queued in a list, and each has a channel of its own. The other id is Redisson's `RedissonNonReentrantFairLock`.
  */
 export class FairKind extends PlainKind {
+  readonly #of: 'fair' | 'nonReentrantFair'
   readonly #waitMs: number
-
   readonly #maxWaiters: number
 
-  /** @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout`
-   *  @param maxWaiters  a call that finds as many waiting is refused at once */
+  /**
+   * @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout`
+   * @param maxWaiters  a call that finds as many waiting is refused at once; -1: any number
+   */
   constructor(id: 'fair' | 'nonReentrantFair', waitMs: number, maxWaiters = -1) {
     super(id)
-    this.#maxWaiters = maxWaiters
+    this.#of = id
     this.#waitMs = waitMs
+    this.#maxWaiters = maxWaiters
+  }
+
+  /** The same with a limit. @param maxWaiters  undefined: none */
+  withMaxWaiters(maxWaiters: number | undefined): FairKind {
+    return maxWaiters === undefined ? this : new FairKind(this.#of, this.#waitMs, maxWaiters)
   }
 
   override channel(key: string, holder: string): string {

@@ -46,8 +46,8 @@ if left == -2 then
   left = delay
 end
 
-local waiting = redis.call('llen', KEYS[2])
-if ARGV[4] ~= '0' and ARGV[7] ~= '-1' and waiting >= tonumber(ARGV[7]) and not redis.call('zscore', KEYS[3], holder) then
+local waiting = ARGV[7] ~= '-1' and redis.call('llen', KEYS[2])
+if ARGV[4] ~= '0' and waiting and waiting >= tonumber(ARGV[7]) and not redis.call('zscore', KEYS[3], holder) then
   return { 'FULL', waiting, redis.call('hgetall', KEYS[1])[1] }
 elseif ARGV[4] ~= '0' then
   joinQueue(KEYS[2], KEYS[3], holder, wait, now, left)

@@ -24,11 +24,13 @@ end
 local function join(queue, clients, lock, holder, priority, place, most, now)
   local present = redis.call('zscore', queue, holder)
   if not present then
-    if most >= 0 and redis.call('zcard', queue) >= most then
+    local waiting = most >= 0 and place == '' and redis.call('zcard', queue)
+    if waiting and waiting >= most then
       removeDead(queue, clients, now)
+      waiting = redis.call('zcard', queue)
     end
-    if most >= 0 and place == '' and redis.call('zcard', queue) >= most then
-      local full = { 'FULL', redis.call('zcard', queue) }
+    if waiting and waiting >= most then
+      local full = { 'FULL', waiting }
       for _, one in ipairs(holdersOf(lock)) do
         table.insert(full, one)
       end
