@@ -241,7 +241,10 @@ export class QueueFullError extends LockError {
 
   constructor(lockName: string, waiters: number, holders: readonly string[]) {
     const held = holders.length > 0 ? `, and ${holders.join(', ')} ${holders.length > 1 ? 'hold' : 'holds'} it` : ''
-    super(`${waiters} wait for lock ${quote(lockName)} already${held}. Try again later, or raise maxWaiters`, lockName)
+    super(
+      `Lock ${quote(lockName)} already has ${waiters} ${waiters === 1 ? 'waiter' : 'waiters'}${held}. Try again later, or raise maxWaiters`,
+      lockName,
+    )
     this.waiters = waiters
     this.holders = holders
   }

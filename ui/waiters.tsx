@@ -1,5 +1,6 @@
 /** The waiters of a lock, in the order of their turns as far as there is one. */
 import type { LockRow, WaiterRow } from '../src/dashboard/api.js'
+import { isToWrite } from '../src/fleet/lock-info.js'
 import { Elapsed, Remaining } from './counters.js'
 import { formatCount, plural, shownName, visible, whoIs } from './format.js'
 import { Status } from './status.js'
@@ -51,7 +52,7 @@ function Waiter({ waiter, readAt }: { waiter: WaiterRow; readAt: number }) {
           <Status status={status} />
           <bdi>{whoIs(client, holder)}</bdi>
         </div>
-        {holder?.endsWith(':write') && <div class="muted">to write</div>}
+        {isToWrite(waiter) && <div class="muted">to write</div>}
         {priority !== undefined && <div class="muted">priority {priority}</div>}
         {label !== undefined && <div class="muted">{visible(label, MAX_LABEL)}</div>}
         {chain.length > 0 && (

@@ -100,6 +100,11 @@ export function mayHaveMoreWaiters({ doubts }: Pick<LockInfo, 'doubts'>): boolea
   return doubts.some(({ about }) => about !== 'unknown-kind' && about !== 'overheard-clients')
 }
 
+/** Whether a waiter in the queue of a read-write lock is to write. */
+export function isToWrite({ holder }: Pick<WaiterInfo, 'holder'>): boolean {
+  return holder?.endsWith(':write') ?? false
+}
+
 /** How many wait, at least: each process that listens without describing itself does so once or more. */
 export function countWaiters({ waiters, otherListeners }: Pick<LockInfo, 'waiters' | 'otherListeners'>): number {
   return waiters.length + otherListeners

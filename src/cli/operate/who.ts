@@ -2,6 +2,7 @@
 import {
   countersOf,
   type HolderInfo,
+  isToWrite,
   type LockInfo,
   mayHaveMoreWaiters,
   type WaiterInfo,
@@ -114,17 +115,12 @@ function waiterLines(lock: LockInfo, terminal: Terminal): string[] {
   ]
 }
 
-/** How a waiter of an ordered read-write lock will hold it. */
-function modeOf({ holder }: WaiterInfo): string | readonly string[] {
-  return holder?.endsWith(':write') ? 'to write' : []
-}
-
 function waiterLine(waiter: WaiterInfo, index: number, terminal: Terminal): string {
   const { position, priority, status, label, waitedMs, givesUpInMs, chain } = waiter
   const { sign, style } = STATUSES[status]
   const facts = [
     waitedMs === undefined ? [] : durationOf(waitedMs),
-    modeOf(waiter),
+    isToWrite(waiter) ? 'to write' : [],
     priority === undefined ? [] : `priority ${priority}`,
     givesUpInMs === undefined ? [] : `gives up in ${durationOf(givesUpInMs)}`,
     label === undefined ? [] : `for ${word(label)}`,
