@@ -43,7 +43,7 @@ export function Waiters({ lock, readAt }: { lock: LockRow; readAt: number }) {
 }
 
 function Waiter({ waiter, readAt }: { waiter: WaiterRow; readAt: number }) {
-  const { position, priority, client, holder, label, chain, waitedMs, givesUpInMs, status } = waiter
+  const { position, priority, permits, client, holder, label, chain, waitedMs, givesUpInMs, status } = waiter
   return (
     <tr>
       <td class="num">{position ?? '–'}</td>
@@ -53,6 +53,7 @@ function Waiter({ waiter, readAt }: { waiter: WaiterRow; readAt: number }) {
           <bdi>{whoIs(client, holder)}</bdi>
         </div>
         {isToWrite(waiter) && <div class="muted">to write</div>}
+        {permits !== undefined && <div class="muted">for {plural(permits, 'permit')}</div>}
         {priority !== undefined && <div class="muted">priority {priority}</div>}
         {label !== undefined && <div class="muted">{visible(label, MAX_LABEL)}</div>}
         {chain.length > 0 && (

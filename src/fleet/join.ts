@@ -52,7 +52,7 @@ export function joinLock(
       ...(number !== undefined && kind === KIND.latch && { count: Math.max(0, number) }),
       remainingLeaseMs,
       holders: holders.sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1)),
-      waiters: waitersOf(keys, waits, reports, nameOf, believed),
+      waiters: waitersOf({ ...keys, kind }, waits, reports, nameOf, believed),
       otherListeners,
       doubts: doubtsOf({ ...keys, kind }, reports, listeners, otherListeners),
     },
@@ -94,7 +94,7 @@ function holderInfo(inKey: KeyHolder, { key, kind }: LockKeys, reports: ClientRe
  * @param believed  clients that did not reply, and whose recorded waits count
  */
 function waitersOf(
-  { queue, priorities, tickets }: LockKeys,
+  { kind, queue, priorities, tickets }: LockKeys,
   waits: readonly ReportedWait[],
   reports: ClientReports,
   nameOf: (key: string) => string,
@@ -112,7 +112,8 @@ function waitersOf(
   for (const [at, holder] of queue.entries()) {
     const [wait] = take(clientIdOf(holder), 1)
     const priority = priorities.get(holder) || undefined
-    waiters.push({ ...infoOf(clientIdOf(holder), wait), holder, position: at + 1, ...defined({ priority }) })
+    const wanted = kind === KIND.semaphore || kind === KIND.permits ? { permits: permitsOf(holder) } : { holder }
+    waiters.push({ ...infoOf(clientIdOf(holder), wait), ...wanted, position: at + 1, ...defined({ priority }) })
   }
   for (const [at, ticket] of tickets.entries()) {
     const client = clientIdOf(ticket)
@@ -126,6 +127,11 @@ function waitersOf(
     if (reports.hasReplied(wait.client) || believed.has(wait.client)) waiters.push(infoOf(wait.client, wait))
   }
   return waiters
+}
+
+/** How many permits a waiter wants: `<client id>:<number>:<permits>`. */
+function permitsOf(waiter: string): number {
+  return Number(waiter.slice(waiter.lastIndexOf(':') + 1)) || 1
 }
 
 function waiterInfo(

@@ -24,6 +24,8 @@ export interface WaiterInfo {
   readonly wait?: number
   /** The holder that it will be, if that is known already. */
   readonly holder?: string
+  /** How many permits in order it wants. */
+  readonly permits?: number
   /** Its place in the queue in Redis, from 1. Undefined: no queue, or not in it. */
   readonly position?: number
   /** In the queue of an ordered lock. Undefined: 0, or there is none. */

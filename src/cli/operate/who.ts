@@ -116,11 +116,12 @@ function waiterLines(lock: LockInfo, terminal: Terminal): string[] {
 }
 
 function waiterLine(waiter: WaiterInfo, index: number, terminal: Terminal): string {
-  const { position, priority, status, label, waitedMs, givesUpInMs, chain } = waiter
+  const { position, priority, permits, status, label, waitedMs, givesUpInMs, chain } = waiter
   const { sign, style } = STATUSES[status]
   const facts = [
     waitedMs === undefined ? [] : durationOf(waitedMs),
     isToWrite(waiter) ? 'to write' : [],
+    permits === undefined ? [] : `for ${counted(permits, 'permit')}`,
     priority === undefined ? [] : `priority ${priority}`,
     givesUpInMs === undefined ? [] : `gives up in ${durationOf(givesUpInMs)}`,
     label === undefined ? [] : `for ${word(label)}`,
