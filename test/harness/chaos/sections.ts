@@ -1,5 +1,12 @@
 import { lockOfKind } from '../../../src/client.js'
-import { type BaseLock, type Client, getMultiLock, getRedLock, type Lock } from '../../../src/index.js'
+import {
+  type BaseLock,
+  type Client,
+  getMultiLock,
+  getRedLock,
+  type Lock,
+  type OrderOptions,
+} from '../../../src/index.js'
 import { KINDS, type NamedKindId } from '../../../src/locks/kinds/table.js'
 import { sleep } from '../../support/wait-until.js'
 import { monotonicMs } from '../beliefs.js'
@@ -182,15 +189,18 @@ async function red(worker: Worker): Promise<void> {
   await alone(worker, 'red', lock, ['chaos:red'])
 }
 
+/** Those with an order and those without exclude each other. */
+const anyOrder = (worker: Worker): OrderOptions => (worker.random(2) === 0 ? {} : { order: 'fifo' })
+
 async function permits(worker: Worker): Promise<void> {
-  const semaphore = worker.client.getPermitExpirableSemaphore(PERMITS)
+  const semaphore = worker.client.getPermitExpirableSemaphore(PERMITS, anyOrder(worker))
   await semaphore.withPermit(terms(worker), async (permit) => await worker.stay('permits', [PERMITS], permit, 'shared'))
 }
 
 async function semaphore(worker: Worker): Promise<void> {
   const { waitTimeMs = worker.isReplicated ? 3_000 : undefined } = terms(worker)
   await worker.client
-    .getSemaphore(SEMAPHORE)
+    .getSemaphore(SEMAPHORE, anyOrder(worker))
     .withPermit({ waitTimeMs }, async () => await worker.stay('semaphore', [SEMAPHORE], undefined, 'shared'))
 }
 

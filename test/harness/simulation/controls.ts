@@ -222,6 +222,24 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
     finding: /did not have enough free permits/,
     plant: command('zrangebyscore', () => () => []),
   },
+  'a permit in order is not counted': {
+    workload: 'permits in order',
+    finding: TOO_MANY,
+    plant: command('decrby', nothing),
+  },
+  'a waiter for permits that is gone keeps its place': {
+    workload: 'permits in order',
+    finding: /something never settles|did not have enough free permits/,
+    plant: command(
+      'zrem',
+      at(/:places$/, () => () => 0),
+    ),
+  },
+  'a semaphore in order does not count': {
+    workload: 'semaphore in order',
+    finding: TOO_MANY,
+    plant: command('decrby', nothing),
+  },
   'a semaphore does not count': { workload: 'semaphore', finding: TOO_MANY, plant: command('decrby', nothing) },
   'an operation on a semaphore counts twice': {
     workload: 'semaphore',

@@ -16,7 +16,9 @@ export const WORKLOADS = [
   'multi-lock',
   'red lock',
   'permits',
+  'permits in order',
   'semaphore',
+  'semaphore in order',
   'latch',
   'election',
 ] as const
@@ -84,7 +86,7 @@ export interface Plan {
 }
 
 /** What a failover may lose by design, or what needs servers without replicas. */
-const UNREPLICATED: readonly WorkloadName[] = ['red lock', 'semaphore', 'latch']
+const UNREPLICATED: readonly WorkloadName[] = ['red lock', 'semaphore', 'semaphore in order', 'latch']
 
 /** @param workload  undefined: any @param topology  undefined: any that the workload is for */
 export function planOf(seed: number, workload?: WorkloadName, topology?: Topology): Plan {
@@ -92,7 +94,7 @@ export function planOf(seed: number, workload?: WorkloadName, topology?: Topolog
   const any = dice.pick(WORKLOADS)
   const chosen = workload ?? any
   // Nothing returns a permit without a lease whose release Redis refuses, or whose process is cut off when it closes.
-  const isUnleased = chosen === 'semaphore'
+  const isUnleased = chosen.startsWith('semaphore')
   const drawn = dice.chance(0.6) ? 'without replicas' : dice.pick(TOPOLOGIES.slice(1))
   return {
     seed,

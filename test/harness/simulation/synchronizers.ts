@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import type { OrderOptions } from '../../../src/index.js'
 import { SETTLE_MS } from '../../../src/synchronizers/count-once.js'
+import type { Dice } from '../../support/dice.js'
 import { permitEndsAt } from './holders.js'
 import type { Task } from './task.js'
 import type { Workload, Workloads } from './workload.js'
@@ -19,16 +21,24 @@ class PermitWorkload implements Workload {
   readonly lasting = /^(permits|\{permits\}:timeout)$/
   readonly resourcesOf = (): string[] => ['permits']
 
+  constructor(readonly options: OrderOptions = {}) {}
+
   async prepare({ processes }: World): Promise<void> {
-    await processes[0]?.client.getPermitExpirableSemaphore('permits').trySetPermits(PERMITS)
+    await processes[0]?.client.getPermitExpirableSemaphore('permits', this.options).trySetPermits(PERMITS)
   }
 
   async use(task: Task): Promise<void> {
     const { world, dice } = task
-    const semaphore = task.process.client.getPermitExpirableSemaphore('permits')
+    const semaphore = task.process.client.getPermitExpirableSemaphore('permits', this.options)
     const { leaseTimeMs, waitTimeMs, signal } = task.options()
     const permits = dice.chance(0.2) ? 2 : 1
-    const permit = await semaphore.acquire({ leaseTimeMs, waitTimeMs: waitTimeMs ?? 3_000, signal, permits })
+    const permit = await semaphore.acquire({
+      leaseTimeMs,
+      waitTimeMs: waitTimeMs ?? 3_000,
+      signal,
+      permits,
+      ...priorityIn(this.options, dice),
+    })
     world.grants++
     for (let n = 0; n < permits; n++) world.beliefs.holds(permit, ['permits'])
     task.note(`has ${permits} permits`)
@@ -49,7 +59,7 @@ class PermitWorkload implements Workload {
   async recover({ processes }: World): Promise<void> {
     const open = processes.filter(({ isClosed }) => !isClosed)
     for (const { client } of open) {
-      const semaphore = client.getPermitExpirableSemaphore('permits')
+      const semaphore = client.getPermitExpirableSemaphore('permits', this.options)
       const permit = await semaphore.acquire({ permits: PERMITS, waitTimeMs: 4_000 })
       await permit.unlock()
       assert.equal(await semaphore.availablePermits(), PERMITS, 'permits are conserved')
@@ -65,15 +75,18 @@ class SemaphoreWorkload implements Workload {
   /** As long as operations without a reply are retried in the background. */
   readonly settlesInMs = SETTLE_MS
 
+  constructor(readonly options: OrderOptions = {}) {}
+
   async prepare({ processes }: World): Promise<void> {
-    await processes[0]?.client.getSemaphore('permits').trySetPermits(PERMITS)
+    await processes[0]?.client.getSemaphore('permits', this.options).trySetPermits(PERMITS)
   }
 
   async use(task: Task): Promise<void> {
     const { world, process, dice } = task
     if (dice.chance(0.2)) return await this.#useShortLived(task)
-    const semaphore = process.client.getSemaphore('permits')
-    await semaphore.withPermit({ waitTimeMs: 3_000, ...task.waitOptions() }, async () => {
+    const semaphore = process.client.getSemaphore('permits', this.options)
+    const options = { waitTimeMs: 3_000, ...task.waitOptions(), ...priorityIn(this.options, dice) }
+    await semaphore.withPermit(options, async () => {
       world.grants++
       const leave = world.beliefs.enters('permits', task.name)
       task.note('has a permit')
@@ -85,7 +98,7 @@ class SemaphoreWorkload implements Workload {
   /** One that may be deleted at any time. */
   async #useShortLived(task: Task): Promise<void> {
     const { world, process, dice } = task
-    const semaphore = process.client.getSemaphore(SHORT_LIVED)
+    const semaphore = process.client.getSemaphore(SHORT_LIVED, this.options)
     const beganAt = world.clock.now()
     if ((await task.tolerate(semaphore.trySetPermits(PERMITS))) === true) world.copies.created(SHORT_LIVED, beganAt)
     if ((await task.tolerate(semaphore.tryAcquire({ waitTimeMs: dice.between(0, 500) }))) === true) {
@@ -98,7 +111,7 @@ class SemaphoreWorkload implements Workload {
   async recover({ processes }: World): Promise<void> {
     const open = processes.filter(({ isClosed }) => !isClosed)
     for (const { client } of open) {
-      const semaphore = client.getSemaphore('permits')
+      const semaphore = client.getSemaphore('permits', this.options)
       assert.equal(await semaphore.availablePermits(), PERMITS, 'permits are conserved')
       await semaphore.acquire({ permits: PERMITS, waitTimeMs: 2_000 })
       await semaphore.release(PERMITS)
@@ -173,8 +186,14 @@ class LatchWorkload implements Workload {
   }
 }
 
+function priorityIn({ order }: OrderOptions, dice: Dice): { priority?: number } {
+  return order && dice.chance(0.3) ? { priority: dice.between(-2, 2) } : {}
+}
+
 export const SYNCHRONIZER_WORKLOADS: Workloads = {
   permits: () => new PermitWorkload(),
+  'permits in order': () => new PermitWorkload({ order: 'fifo' }),
   semaphore: () => new SemaphoreWorkload(),
+  'semaphore in order': () => new SemaphoreWorkload({ order: 'fifo' }),
   latch: () => new LatchWorkload(),
 }
