@@ -230,23 +230,23 @@ export class Client extends ClientEmitter {
   /**
    * Permits without holders or leases: what a crashed process acquired is never returned. You probably want
    * `getPermitExpirableSemaphore`.
-   * @throws {ConfigError} the name cannot be a key
+   * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getSemaphore('lock:printers').withPermit(async () => await print())`
    * @see Redisson `RedissonClient.getSemaphore`
    */
-  getSemaphore(name: string): Semaphore {
-    return new Semaphore(this.#context, name, this.#key(name, 'semaphore name'))
+  getSemaphore(name: string, options?: OrderOptions): Semaphore {
+    return new Semaphore(this.#context, name, this.#key(name, 'semaphore name'), options)
   }
 
   /**
    * Permits with ids and leases, which limit how many holders there are across all processes. The permits of a crashed
    * holder come back when their leases end.
-   * @throws {ConfigError} the name cannot be a key
+   * @throws {ConfigError} the name cannot be a key, or an option cannot work
    * @example `await client.getPermitExpirableSemaphore('lock:api').withPermit(async () => await callApi())`
    * @see Redisson `RedissonClient.getPermitExpirableSemaphore`
    */
-  getPermitExpirableSemaphore(name: string): PermitExpirableSemaphore {
-    return new PermitExpirableSemaphore(this.#context, name, this.#key(name, 'semaphore name'))
+  getPermitExpirableSemaphore(name: string, options?: OrderOptions): PermitExpirableSemaphore {
+    return new PermitExpirableSemaphore(this.#context, name, this.#key(name, 'semaphore name'), options)
   }
 
   /**

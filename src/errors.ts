@@ -239,10 +239,10 @@ export class QueueFullError extends LockError {
   /** Who held the lock then, as in Redis: about ten of them, if many read. */
   readonly holders: readonly string[]
 
-  constructor(lockName: string, waiters: number, holders: readonly string[]) {
+  constructor(lockName: string, waiters: number, holders: readonly string[], noun = 'Lock') {
     const held = holders.length > 0 ? `, and ${holders.join(', ')} ${holders.length > 1 ? 'hold' : 'holds'} it` : ''
     super(
-      `Lock ${quote(lockName)} already has ${waiters} ${waiters === 1 ? 'waiter' : 'waiters'}${held}. Try again later, or raise maxWaiters`,
+      `${noun} ${quote(lockName)} already has ${waiters} ${waiters === 1 ? 'waiter' : 'waiters'}${held}. Try again later, or raise maxWaiters`,
       lockName,
     )
     this.waiters = waiters

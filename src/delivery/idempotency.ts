@@ -73,11 +73,17 @@ export class IdempotencyKeys {
 
   /**
    * Sends it once. An operation that arrived too late and certainly has not run is opened again.
-   * @returns its reply
+   * @param parse  its reply, unless it arrived too late
+   * @returns its reply, parsed
    * @throws {NoReplyError} no reply in time, or the connection failed
    * @throws {TooLate} it will not run any more, and may have run
    */
-  async send(operation: Operation, callOf: (operation: Operation) => ScriptCall, timeoutMs?: number): Promise<number> {
+  async send<T = number>(
+    operation: Operation,
+    callOf: (operation: Operation) => ScriptCall,
+    timeoutMs?: number,
+    parse: (reply: unknown) => T = toInteger as (reply: unknown) => T,
+  ): Promise<T> {
     for (let corrections = 0; corrections <= MAX_CORRECTIONS; corrections++) {
       let reply: unknown
       try {
@@ -86,7 +92,7 @@ export class IdempotencyKeys {
         operation.isInDoubt ||= operation.openedAt > 0 && mayHaveRun(error)
         throw error
       }
-      if (!Array.isArray(reply)) return toInteger(reply) as number
+      if (!Array.isArray(reply) || reply.length > 1) return parse(reply)
       this.#scripts.learnTime(operation.key, toInteger(reply[0]) as number)
       if (this.mayHaveRun(operation)) break
       Object.assign(operation, this.#now(operation.key))

@@ -57,7 +57,7 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     this.queue = isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${queue}` : queue
     this.deadlineAt = waitTimeMs === undefined ? Number.POSITIVE_INFINITY : context.clock.now() + waitTimeMs
     if (kind.isOrdered) {
-      this.ownTicket = { number: lease.holder.slice(context.clientId.length), since: context.inbox.epoch }
+      this.ownTicket = { number: kind.waiter(lease.holder).slice(context.clientId.length), since: context.inbox.epoch }
     }
     if (terms.warnAfterMs !== undefined && !request.isMember) this.#longWait = this.#newLongWait()
   }

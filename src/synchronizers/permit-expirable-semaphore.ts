@@ -8,6 +8,7 @@ import {
   type HoldOptions,
   type LockedCallback,
   type MaybeRan,
+  type OrderOptions,
   type WithLockOptions,
 } from '../locks/options.js'
 import { runOnce } from '../locks/run-once.js'
@@ -26,6 +27,7 @@ import { publishRefused } from '../warnings.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 import { type Permit, PermitKind, PermitTaker } from './permit-lease.js'
+import { callFirst, OrderedPermitKind, orderOf, type PermitOrder, releaseInOrder } from './permits-in-order.js'
 
 export interface PermitOptions extends HoldOptions {
   /** How many permits at once, all or none; default 1. */
@@ -34,13 +36,15 @@ export interface PermitOptions extends HoldOptions {
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. Ignored once the permits are granted. */
   signal?: AbortSignal | undefined
+  /** Who waits with a higher priority goes first, −1,000 to 1,000. Only for ordered semaphores. Default 0. */
+  priority?: number | undefined
 }
 
 export interface WithPermitOptions
   extends PermitOptions,
     Pick<WithLockOptions<Permit>, 'release' | 'onAcquire' | 'onRelease'> {}
 
-const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
+const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1, priority: 1 }
 const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, release: 1, onAcquire: 1, onRelease: 1 }
 /** One script call acquires or releases them all. */
 const MAX_PERMITS = 1_000
@@ -51,7 +55,8 @@ const PERMIT_ID = /^[\da-f]{32}$/i
  * A number of permits shared by everyone who uses the name: Node processes, and Java processes that use Redisson. Each held
  * permit has an id and a lease; the permits of a crashed holder are free again when their lease ends.
  *
- * Permits are not granted in the order of requests: a caller that wants many may be overtaken by callers that want few.
+ * Without `order: 'fifo'` permits are not granted in the order of requests: a caller that wants many may be overtaken by
+ * callers that want few.
  * @see Redisson `RPermitExpirableSemaphore`
  */
 export class PermitExpirableSemaphore {
@@ -59,9 +64,11 @@ export class PermitExpirableSemaphore {
   /** @internal What Redis has: the name, or what `nameMapper` makes of it. */
   readonly key: string
   readonly #context: LeaseContext
+  readonly #order: PermitOrder | undefined
 
   /** @internal Semaphores come from a client. */
-  constructor(context: LeaseContext, name: string, key: string) {
+  constructor(context: LeaseContext, name: string, key: string, options?: OrderOptions) {
+    this.#order = orderOf(context, options, name)
     this.name = name
     this.key = key
     this.#context = context
@@ -81,6 +88,7 @@ export class PermitExpirableSemaphore {
     const reply = await countOnce(this.#context, this, 'trySetPermits', ({ key, number, openedAt }) =>
       semaphoreSetPermits(semaphore, key, semaphore, permits, 0, semaphoreChannel(semaphore), number, openedAt),
     )
+    this.#callFirst()
     return reply === 1
   }
 
@@ -98,6 +106,7 @@ export class PermitExpirableSemaphore {
     await countOnce(this.#context, this, 'setPermits', ({ key, number, openedAt }) =>
       permitSetPermits(semaphore, leases, key, permits, channel, number, openedAt),
     )
+    this.#callFirst()
   }
 
   /**
@@ -107,7 +116,9 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits`
    */
   async addPermits(permits: number): Promise<void> {
-    await addPermits(this.#context, this, this.key, 'addPermits', checkCount('permits', permits, 0, this.name))
+    const by = checkCount('permits', permits, 0, this.name)
+    await addPermits(this.#context, this, this.key, 'addPermits', by)
+    if (by > 0) this.#callFirst()
   }
 
   /**
@@ -293,7 +304,9 @@ export class PermitExpirableSemaphore {
 
   #taker(permits = 1): PermitTaker {
     checkCount('permits', permits, 1, this.name, MAX_PERMITS)
-    return new PermitTaker(this.#context, new PermitKind(this.#context.random, permits), this.name, this.key)
+    const { random } = this.#context
+    const kind = this.#order ? new OrderedPermitKind(random, permits, this.#order) : new PermitKind(random, permits)
+    return new PermitTaker(this.#context, kind, this.name, this.key)
   }
 
   #takerAndBody<T>(
@@ -327,7 +340,9 @@ export class PermitExpirableSemaphore {
   async #releaseOne(permitId: string): Promise<number | null> {
     const { key } = this
     if (!this.#mayBeHeld(permitId)) return null
-    const call = permitRelease(key, permitLeases(key), semaphoreChannel(key), [permitId])
+    const call = this.#order
+      ? releaseInOrder(key, [permitId])
+      : permitRelease(key, permitLeases(key), semaphoreChannel(key), [permitId])
     return await runScript(this.#context, this, 'release', call, toInteger)
   }
 
@@ -343,7 +358,13 @@ export class PermitExpirableSemaphore {
     }
     if (mayBeHeld.includes(false)) return null
     const call = permitReleaseAll(key, permitLeases(key), semaphoreChannel(key), permitIds)
-    return await runOnce(this.#context, this, 'release', call)
+    const receivers = await runOnce(this.#context, this, 'release', call)
+    this.#callFirst()
+    return receivers
+  }
+
+  #callFirst(): void {
+    if (this.#order) callFirst(this.#context, this.key)
   }
 
   #notHeld(permitIds: string | readonly string[]): NotHeldError {

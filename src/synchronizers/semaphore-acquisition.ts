@@ -2,20 +2,36 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
 import { untilReady } from '../delivery/ready.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
+import { toInteger } from '../delivery/replies.js'
 import type { Context, Section } from '../locks/context.js'
-import { semaphoreAcquire, semaphoreCancel } from '../lua/generated.js'
+import type { AcquireRequest } from '../locks/kinds/lock-kind.js'
+import { semaphoreAcquire, semaphoreAcquireInOrder, semaphoreCancel } from '../lua/generated.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { OwnTicket } from '../waiting/turn-queue.js'
 import type { Attempt, Outcome } from '../waiting/wait-loop.js'
+import type { Refusal } from '../waiting/wait-queue.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { SETTLE_MS } from './count-once.js'
+import { callFirst, type PermitOrder, queueOf, refusalIn, waiterArguments } from './permits-in-order.js'
 
 /** A section that runs with permits of one generation of the semaphore. */
 export interface PermitSection extends Section {
   generation: number
 }
 
-/** The reply of an acquire that was refused; otherwise it is the generation. */
+/** The reply of an acquire that was refused; otherwise it is the generation, or says more about the refusal. */
 const REFUSED = 0
+const NO_TIME_KNOWN: Refusal = { heldForMs: -1 }
+
+/** Its place in the queue of an ordered semaphore. */
+interface Queued {
+  readonly waiter: string
+  readonly order: PermitOrder
+  readonly request: Pick<AcquireRequest, 'priority' | 'place' | 'waitTimeMs'>
+  /** Whether Redis may have queued it. */
+  isSent: boolean
+}
 
 /**
  * One caller takes permits that have no holder: its attempts, and what is undone if it ends without them. What is granted is
@@ -28,6 +44,7 @@ export class SemaphoreAcquisition implements Attempt<Operation> {
   readonly #section: PermitSection | undefined
   /** Repeated until Redis replies. The next attempt opens another one: a wait may be long, an operation may not. */
   #operation: Operation | undefined
+  #queued: Queued | undefined
 
   /** @param section  begins with the grant */
   constructor(context: Context, semaphore: Named, permits: number, section: PermitSection | undefined) {
@@ -35,6 +52,14 @@ export class SemaphoreAcquisition implements Attempt<Operation> {
     this.#semaphore = semaphore
     this.#permits = permits
     this.#section = section
+  }
+
+  /** Waits in the queue of an ordered semaphore. @returns its ticket there */
+  queueIn(order: PermitOrder, request: Queued['request']): OwnTicket {
+    const { clientId, inbox, random } = this.#context
+    const number = `:${random.uuid()}:${this.#permits}`
+    this.#queued = { order, request, waiter: clientId + number, isSent: false }
+    return { number, since: inbox.epoch }
   }
 
   untilReady(): Promise<void> | undefined {
@@ -49,21 +74,25 @@ export class SemaphoreAcquisition implements Attempt<Operation> {
     let isGranted = false
     try {
       const route = replication.routeTo(semaphore)
-      const generation = await idempotencyKeys.send(operation, ({ key, number, openedAt }) =>
-        semaphoreAcquire(semaphore, key, generationKey(semaphore), this.#permits, number, openedAt),
+      const reply = await idempotencyKeys.send(
+        operation,
+        (opened) => this.#call(opened),
+        undefined,
+        (raw) => refusalIn(raw, this.#semaphore) ?? (toInteger(raw) as number),
       )
-      if (generation === REFUSED) return this.#refused(-1)
+      if (typeof reply === 'object' || reply === REFUSED) return this.#refused(reply || NO_TIME_KNOWN)
       isGranted = true
+      if (this.#queued) this.#queued.isSent = false // it has left the queue
       await replication.confirm(this.#semaphore, route)
       this.#context.assertOpen(name) // nobody could release them later
       if (this.#section) {
-        this.#section.generation = generation
+        this.#section.generation = reply
         sections.add(this.#section)
       }
       this.#operation = undefined
       return { is: 'granted', value: operation, leaseMs: 0 }
     } catch (error) {
-      if (error instanceof TooLate) return this.#refused(0)
+      if (error instanceof TooLate) return this.#refused({ heldForMs: 0 })
       if (!isGranted) throw error
       operation.isInDoubt ||= mayBeGranted(error)
       return { is: 'unknown', error }
@@ -78,13 +107,32 @@ export class SemaphoreAcquisition implements Attempt<Operation> {
     }
     if (this.#operation && left.some(({ is }) => is === 'unknown')) this.#cancel(this.#operation)
     else this.#cancelIfInDoubt()
+    const isLeft = left.some(({ is }) => is !== 'refused')
+    if (this.#queued && (this.#queued.isSent || isLeft))
+      callFirst(this.#context, this.#semaphore.key, this.#queued.waiter)
+  }
+
+  #call({ key, number, openedAt }: Operation): ScriptCall {
+    const { key: semaphore } = this.#semaphore
+    const keys = [semaphore, key, generationKey(semaphore)] as const
+    if (!this.#queued) return semaphoreAcquire(...keys, this.#permits, number, openedAt)
+    this.#queued.isSent = this.#queued.request.waitTimeMs !== 0
+    const { waiter, order, request } = this.#queued
+    return semaphoreAcquireInOrder(
+      ...keys,
+      ...queueOf(semaphore),
+      ...waiterArguments(waiter, order, request),
+      number,
+      openedAt,
+    )
   }
 
   /** A copy of the operation may still arrive, and take permits for nobody. */
-  #refused(heldForMs: number): Outcome<Operation> {
+  #refused(refusal: Refusal): Outcome<Operation> {
     this.#cancelIfInDoubt()
     this.#operation = undefined
-    return { is: 'refused', heldForMs }
+    if (this.#queued && refusal.rank !== undefined) this.#queued.request.place = refusal.rank
+    return { is: 'refused', ...refusal }
   }
 
   #cancelIfInDoubt(): void {

@@ -1,10 +1,10 @@
 // Permits that do not expire.
 import { toInteger } from '../delivery/replies.js'
-import { ClientClosedError, WaitTimeoutError } from '../errors.js'
+import { ClientClosedError, ConfigError, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
 import { asLockError, runScript } from '../locks/inspection.js'
-import { checkWait, type MaybeRan } from '../locks/options.js'
+import { checkPriority, checkWait, type MaybeRan, type OrderOptions } from '../locks/options.js'
 import { LongWait } from '../locks/reporting/long-wait.js'
 import { waitBegan } from '../locks/reporting/waiting-calls.js'
 import { runOnce } from '../locks/run-once.js'
@@ -14,14 +14,16 @@ import {
   semaphoreDrainPermits,
   semaphoreInspect,
   semaphoreRelease,
+  semaphoreReleaseInOrder,
   semaphoreSetPermits,
 } from '../lua/generated.js'
 import { checkCount, checkOptionalDuration, ownOptions } from '../util/validate.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { publishRefused } from '../warnings.js'
-import { generationKey, semaphoreChannel } from '../wire/keys.js'
+import { generationKey, INBOX_PREFIX, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 import { whyNoPermits } from './no-permits.js'
+import { callFirst, orderOf, type PermitOrder, queueOf } from './permits-in-order.js'
 import { type PermitSection, SemaphoreAcquisition } from './semaphore-acquisition.js'
 
 export interface SemaphoreOptions {
@@ -38,9 +40,11 @@ export interface SemaphoreOptions {
   warnAfterMs?: number | undefined
   /** Describes the call; shown in events. */
   label?: string | undefined
+  /** Who waits with a higher priority goes first, −1,000 to 1,000. Only for ordered semaphores. Default 0. */
+  priority?: number | undefined
 }
 
-const SEMAPHORE_OPTIONS = { permits: 1, waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }
+const SEMAPHORE_OPTIONS = { permits: 1, waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1, priority: 1 }
 
 /** A function that runs with permits. @param signal  aborts if the client closes meanwhile: the permits are released then */
 export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
@@ -49,8 +53,8 @@ export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
  * A number of permits shared by everyone who uses the name: Node processes, and Java processes that use Redisson.
  *
  * Permits are only counted: they have no holder and no lease, anyone may release one, and those of a crashed process are
- * lost. Use a `PermitExpirableSemaphore` where that is not acceptable. Permits are not granted in the order of requests: a
- * caller that wants many may be overtaken by callers that want few.
+ * lost. Use a `PermitExpirableSemaphore` where that is not acceptable. Without `order: 'fifo'` permits are not granted in the
+ * order of requests: a caller that wants many may be overtaken by callers that want few.
  * @see Redisson `RSemaphore`
  */
 export class Semaphore {
@@ -58,9 +62,11 @@ export class Semaphore {
   /** @internal What Redis has: the name, or what `nameMapper` makes of it. */
   readonly key: string
   readonly #context: Context
+  readonly #order: PermitOrder | undefined
 
   /** @internal Semaphores come from a client. */
-  constructor(context: Context, name: string, key: string) {
+  constructor(context: Context, name: string, key: string, options?: OrderOptions) {
+    this.#order = orderOf(context, options, name)
     this.name = name
     this.key = key
     this.#context = context
@@ -84,6 +90,7 @@ export class Semaphore {
     const reply = await countOnce(this.#context, this, 'trySetPermits', ({ key, number, openedAt }) =>
       semaphoreSetPermits(semaphore, key, generation, permits, ttl, channel, number, openedAt),
     )
+    this.#callFirst()
     return reply === 1
   }
 
@@ -180,6 +187,7 @@ export class Semaphore {
   async addPermits(permits: number): Promise<void> {
     const by = checkCount('permits', permits, 0, this.name)
     await addPermits(this.#context, this, generationKey(this.key), 'addPermits', by)
+    if (by > 0) this.#callFirst()
   }
 
   /**
@@ -243,6 +251,7 @@ export class Semaphore {
     const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
+    const priority = this.#checkPriority(options.priority)
     context.assertOpen(name)
     signal?.throwIfAborted()
     if (permits === 0) {
@@ -251,17 +260,21 @@ export class Semaphore {
     }
     const longWait = new LongWait(context, name, { warnAfterMs, label }, () => whyNoPermits(context, key))
     let endWait: (() => void) | undefined
+    const attempt = new SemaphoreAcquisition(context, this, permits, section)
+    const ticket = this.#order && attempt.queueIn(this.#order, { waitTimeMs, priority })
     const wait = {
       lockName: name,
       onRefused: () => {
         endWait ??= waitBegan(context, key, label, wait.deadlineAt)
         longWait.refused()
       },
-      attempt: new SemaphoreAcquisition(context, this, permits, section),
+      attempt,
       isTransient,
       // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
       // permits with leases: their attempts free the permits that have expired.
-      queue: `${permits} permits without leases/${key}`,
+      queue: `${ticket?.number ?? `${permits} permits without leases`}/${key}`,
+      ownTicket: ticket,
+      leaveTurnQueue: ticket && (() => {}), // what its attempts leave behind, the last of them undoes
       channel: semaphoreChannel(key),
       isShared: true,
       deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
@@ -286,7 +299,12 @@ export class Semaphore {
     if (checkCount('permits', permits, 0, name) === 0) return false
     const [generation, channel] = [generationKey(semaphore), semaphoreChannel(semaphore)]
     const receivers = await countOnce(context, this, 'release', ({ key, number, openedAt }) =>
-      semaphoreRelease(semaphore, key, generation, permits, into, channel, number, openedAt),
+      this.#order
+        ? semaphoreReleaseInOrder(
+            ...[semaphore, key, generation, ...queueOf(semaphore)],
+            ...[permits, into, channel, INBOX_PREFIX, number, openedAt],
+          )
+        : semaphoreRelease(semaphore, key, generation, permits, into, channel, number, openedAt),
     )
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== -2
@@ -320,6 +338,15 @@ export class Semaphore {
       },
     }
     return section
+  }
+
+  #callFirst(): void {
+    if (this.#order) callFirst(this.#context, this.key)
+  }
+
+  #checkPriority(priority: unknown): number | undefined {
+    if (this.#order || priority === undefined) return checkPriority(priority, this.name)
+    throw new ConfigError('priority', priority, "a semaphore with `order: 'fifo'`", { lockName: this.name })
   }
 
   #optionsAndBody<T>(

@@ -86,30 +86,37 @@ function rounds(some: readonly Kind[], setUp: SetUp): void {
 function synchronizerRounds(setUp: SetUp): void {
   const fixture = setUp()
 
-  it('a semaphore serves its waiter when a permit is released', async () => {
-    const [semaphore, other] = await connectTwice(fixture, (client) => client.getSemaphore('a'))
-    await semaphore.trySetPermits(1)
-    await semaphore.acquire()
-    const waiting = other.acquire()
-    await listening(fixture)
-    await semaphore.release()
-    await settlesWithin(waiting, WOKEN_MS)
-    assert.equal(await semaphore.availablePermits(), 0)
-    await semaphore.delete()
-  })
+  for (const [suffix, options] of [
+    ['', undefined],
+    [' in order', { order: 'fifo' }],
+  ] as const) {
+    it(`a semaphore${suffix} serves its waiter when a permit is released`, async () => {
+      const [semaphore, other] = await connectTwice(fixture, (client) => client.getSemaphore('a', options))
+      await semaphore.trySetPermits(1)
+      await semaphore.acquire()
+      const waiting = other.acquire()
+      await listening(fixture)
+      await semaphore.release()
+      await settlesWithin(waiting, WOKEN_MS)
+      assert.equal(await semaphore.availablePermits(), 0)
+      await semaphore.delete()
+    })
 
-  it('a permit-expirable semaphore serves its waiter when a permit is released', async () => {
-    const [semaphore, other] = await connectTwice(fixture, (client) => client.getPermitExpirableSemaphore('a'))
-    await semaphore.trySetPermits(1)
-    const permit = await semaphore.acquire()
-    const waiting = other.acquire()
-    await listening(fixture)
-    await permit.unlock()
-    await settlesWithin(waiting, WOKEN_MS)
-    await (await waiting).unlock()
-    assert.equal(await semaphore.availablePermits(), 1)
-    await semaphore.delete()
-  })
+    it(`a permit-expirable semaphore${suffix} serves its waiter when a permit is released`, async () => {
+      const [semaphore, other] = await connectTwice(fixture, (client) =>
+        client.getPermitExpirableSemaphore('a', options),
+      )
+      await semaphore.trySetPermits(1)
+      const permit = await semaphore.acquire()
+      const waiting = other.acquire()
+      await listening(fixture)
+      await permit.unlock()
+      await settlesWithin(waiting, WOKEN_MS)
+      await (await waiting).unlock()
+      assert.equal(await semaphore.availablePermits(), 1)
+      await semaphore.delete()
+    })
+  }
 
   it('a count-down latch lets its waiter through when it opens', async () => {
     const [latch, other] = await connectTwice(fixture, (client) => client.getCountDownLatch('a'))

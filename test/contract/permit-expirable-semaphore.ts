@@ -1,11 +1,18 @@
 /** What a permit-expirable semaphore promises, wherever Redis runs. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Client, ClientOptions, LeaseLostError, Permit, PermitExpirableSemaphore } from '../../src/index.js'
+import type {
+  Client,
+  ClientOptions,
+  LeaseLostError,
+  OrderOptions,
+  Permit,
+  PermitExpirableSemaphore,
+} from '../../src/index.js'
 import type { AnyFixture, SetUp } from '../support/fixture.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
-import { moment } from '../support/synchronizers.js'
+import { allWait, moment } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 export const LEASES = '{a}:timeout'
@@ -15,6 +22,7 @@ export async function semaphoreWith(
   fixture: AnyFixture,
   permits: number,
   options: ClientOptions = {},
+  order?: OrderOptions,
 ): Promise<{ client: Client; semaphore: PermitExpirableSemaphore }> {
   fixture.onEnd(async () => {
     const left = [await fixture.server.admin.get('a'), await fixture.server.admin.zcard(LEASES)]
@@ -22,7 +30,7 @@ export async function semaphoreWith(
     assert.deepEqual(left, [String(permits), 0], 'all permits are there again')
   })
   const client = await fixture.connect(options)
-  const semaphore = client.getPermitExpirableSemaphore('a')
+  const semaphore = client.getPermitExpirableSemaphore('a', order)
   assert.equal(await semaphore.trySetPermits(permits), true)
   return { client, semaphore }
 }
@@ -34,11 +42,12 @@ export const idOf = (permit: Permit): string => {
 }
 
 /** Call it inside a `describe`. */
-export function permitContract(setUp: SetUp): void {
+export function permitContract(setUp: SetUp, order?: OrderOptions): void {
   const fixture = setUp()
+  const withPermits = (permits: number, options?: ClientOptions) => semaphoreWith(fixture, permits, options, order)
 
   it('a permit-expirable semaphore is created once, and can have more or fewer permits, whatever is held', async () => {
-    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const semaphore = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const numbers = async () => [
       await semaphore.availablePermits(),
       await semaphore.acquiredPermits(),
@@ -71,8 +80,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('permits are granted as holds, all of the requested ones or none', async () => {
-    const { client, semaphore } = await semaphoreWith(fixture, 3)
-    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { client, semaphore } = await withPermits(3)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const permit = await semaphore.acquire({ permits: 2, label: 'import' })
     assert.equal(permit.lockName, 'a')
     assert.equal(permit.label, 'import')
@@ -101,7 +110,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a holder of a permit gets another one, in the same scope too', async () => {
-    const { client, semaphore } = await semaphoreWith(fixture, 3)
+    const { client, semaphore } = await withPermits(3)
     await client.runInScope(async () => {
       const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
       assert.notDeepEqual(first.permitIds, second.permitIds)
@@ -114,7 +123,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('permits are released at the end of a block, and of a callback however it ends', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 2)
+    const { semaphore } = await withPermits(2)
     {
       await using permit = await semaphore.acquire({ permits: 2 })
       permit.assertHeld()
@@ -145,8 +154,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a waiter in another process is woken as soon as there are enough permits', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 2)
-    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await withPermits(2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
     const waiting = other.acquire({ permits: 2 })
     await listening(fixture)
@@ -159,14 +168,14 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('as many waiters are served, local and remote, as permits become available', async () => {
-    const { client, semaphore } = await semaphoreWith(fixture, 4)
+    const { client, semaphore } = await withPermits(4)
     const other = await fixture.connect()
     const all = await semaphore.acquire({ permits: 4 })
     const permits: Permit[] = []
     const waiting = [client, other, client, other, client, other].map(async (each) => {
-      permits.push(await each.getPermitExpirableSemaphore('a').acquire())
+      permits.push(await each.getPermitExpirableSemaphore('a', order).acquire())
     })
-    await waitUntil(async () => (await fixture.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
+    await allWait(fixture, 6, order !== undefined)
     const releasedAt = performance.now()
     await all.unlock()
     await waitUntil(() => permits.length === 4)
@@ -177,7 +186,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('an acquire is refused when its wait time ends, and has taken nothing', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 1)
+    const { semaphore } = await withPermits(1)
     for (const waitTimeMs of [0, 150]) {
       assert.equal(await semaphore.tryAcquire({ permits: 2, waitTimeMs }), null)
       await assert.rejects(semaphore.acquire({ permits: 2, waitTimeMs }), {
@@ -190,8 +199,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('an abort ends a wait for permits at once with its reason, and a race with the grant loses no permit', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 2)
-    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await withPermits(2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const reason = new Error('the request was aborted')
     await assert.rejects(semaphore.acquire({ signal: AbortSignal.abort(reason) }), reason)
     for (let round = 0; round < 60; round++) {
@@ -213,10 +222,9 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a closing client releases its permits after drainMs, and rejects waiters at once', async () => {
-    const { client, semaphore } = await semaphoreWith(fixture, 5)
-    const foreign = await (await fixture.connect()).getPermitExpirableSemaphore('a').acquire()
+    const { client, semaphore } = await withPermits(5)
+    const foreign = await (await fixture.connect()).getPermitExpirableSemaphore('a', order).acquire()
     const permit = await semaphore.acquire({ permits: 2 })
-    const waiting = Array.from({ length: 100 }, () => settlesWithin(semaphore.acquire({ permits: 5 }), 5_000))
     let isInside = false
     let isCounted = false
     const section = semaphore.withPermit(async () => {
@@ -226,6 +234,7 @@ export function permitContract(setUp: SetUp): void {
       return 'done'
     })
     await waitUntil(() => isInside)
+    const waiting = Array.from({ length: 100 }, () => settlesWithin(semaphore.acquire({ permits: 5 }), 5_000))
     assert.equal(await semaphore.acquiredPermits(), 4)
     isCounted = true
     await listening(fixture)
@@ -263,8 +272,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a permit can be released once by its id from anywhere, and its hold notices', async () => {
-    const { client, semaphore } = await semaphoreWith(fixture, 3, { lockWatchdogTimeoutMs: 2_400 })
-    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { client, semaphore } = await withPermits(3, { lockWatchdogTimeoutMs: 2_400 })
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
     const permit = await semaphore.acquire()
@@ -296,8 +305,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('several permits are released by their ids from anywhere, all or none, and wake a waiter for as many', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 3)
-    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await withPermits(3)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const three = await semaphore.acquire({ permits: 3 })
     const [first = '', ...rest] = three.permitIds
     const waiting = other.acquire({ permits: 3 })
@@ -319,7 +328,7 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('a permit is renewed as long as it is held, unless it has a fixed lease', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 3, { lockWatchdogTimeoutMs: 2_400 })
+    const { semaphore } = await withPermits(3, { lockWatchdogTimeoutMs: 2_400 })
     const [kept, leased] = [await semaphore.acquire({ permits: 2 }), await semaphore.acquire({ leaseTimeMs: 700 })]
     await waitUntil(() => leased.signal.aborted)
     assert.equal((leased.signal.reason as LeaseLostError).reason, 'expired')
@@ -332,8 +341,8 @@ export function permitContract(setUp: SetUp): void {
   })
 
   it('permits return to waiters when their lease ends, without any action', async () => {
-    const { semaphore } = await semaphoreWith(fixture, 2)
-    const other = (await fixture.connect()).getPermitExpirableSemaphore('a')
+    const { semaphore } = await withPermits(2)
+    const other = (await fixture.connect()).getPermitExpirableSemaphore('a', order)
     const askedAt = performance.now()
     const leased = await semaphore.acquire({ permits: 2, leaseTimeMs: 400 })
     const takenAt = performance.now()

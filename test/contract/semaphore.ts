@@ -1,30 +1,30 @@
 /** What a semaphore promises, wherever Redis runs. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
+import type { Client, ClientClosedError, OrderOptions, Semaphore } from '../../src/index.js'
 import { generationKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import type { SetUp } from '../support/fixture.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
-import { moment } from '../support/synchronizers.js'
+import { allWait, moment } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Call it inside a `describe`. */
-export function semaphoreContract(setUp: SetUp): void {
+export function semaphoreContract(setUp: SetUp, order?: OrderOptions): void {
   const fixture = setUp()
 
   /** The semaphore `a` with `permits` permits, which is deleted after the test. */
   async function semaphoreWith(permits: number): Promise<{ client: Client; semaphore: Semaphore }> {
     fixture.onEnd(() => fixture.server.admin.del('a'))
     const client = await fixture.connect()
-    const semaphore = client.getSemaphore('a')
+    const semaphore = client.getSemaphore('a', order)
     assert.equal(await semaphore.trySetPermits(permits), true)
     return { client, semaphore }
   }
 
   it('a semaphore is created once, and has no permits before', async () => {
     const client = await fixture.connect()
-    const semaphore = client.getSemaphore('a')
+    const semaphore = client.getSemaphore('a', order)
     assert.equal(semaphore.name, 'a')
     assert.equal(await semaphore.availablePermits(), 0)
     assert.equal(await semaphore.tryAcquire(), false)
@@ -40,7 +40,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('a semaphore grants permits as long as there are enough', async () => {
     const { semaphore } = await semaphoreWith(3)
-    const other = (await fixture.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a', order)
     await semaphore.acquire()
     assert.equal(await other.tryAcquire({ permits: 3 }), false)
     await other.acquire({ permits: 2 })
@@ -83,7 +83,7 @@ export function semaphoreContract(setUp: SetUp): void {
   })
 
   it('a semaphore may expire, and releaseIfExists does not create it again', async () => {
-    const semaphore = (await fixture.connect()).getSemaphore('a')
+    const semaphore = (await fixture.connect()).getSemaphore('a', order)
     assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 1_000 }), true)
     await semaphore.acquire()
     assert.equal(await semaphore.releaseIfExists(), true)
@@ -98,7 +98,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('a waiter in another process is woken as soon as there are enough permits', async () => {
     const { semaphore } = await semaphoreWith(0)
-    const other = (await fixture.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a', order)
     const waiting = other.acquire({ permits: 2 })
     await listening(fixture)
     await semaphore.release()
@@ -115,10 +115,10 @@ export function semaphoreContract(setUp: SetUp): void {
     const other = await fixture.connect()
     let served = 0
     const waiting = [client, other, client, other, client, other].map(async (each) => {
-      await each.getSemaphore('a').acquire()
+      await each.getSemaphore('a', order).acquire()
       served++
     })
-    await waitUntil(async () => (await fixture.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
+    await allWait(fixture, 6, order !== undefined)
     const releasedAt = performance.now()
     await semaphore.release(4)
     await waitUntil(() => served === 4)
@@ -131,10 +131,10 @@ export function semaphoreContract(setUp: SetUp): void {
   it('waiters are woken when the semaphore is created', async () => {
     fixture.onEnd(() => fixture.server.admin.del('a'))
     const [client, other] = [await fixture.connect(), await fixture.connect()]
-    const waiting = client.getSemaphore('a').acquire()
+    const waiting = client.getSemaphore('a', order).acquire()
     await listening(fixture)
     const createdAt = performance.now()
-    await other.getSemaphore('a').trySetPermits(1)
+    await other.getSemaphore('a', order).trySetPermits(1)
     await waiting
     assert(performance.now() - createdAt < WOKEN_MS, 'woken, not polling')
   })
@@ -180,7 +180,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('an abort that races with the grant loses no permit', async () => {
     const { semaphore } = await semaphoreWith(2)
-    const other = (await fixture.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a', order)
     const outcomes = { taken: 0, aborted: 0 }
     const settle = async (taking: Promise<void>): Promise<void> => {
       const { status } = await settlesWithin(taking, 5_000)
@@ -239,7 +239,7 @@ export function semaphoreContract(setUp: SetUp): void {
   })
 
   it('withPermit returns nothing to a semaphore that expired meanwhile, and the next one can be created', async () => {
-    const semaphore = (await fixture.connect()).getSemaphore('a')
+    const semaphore = (await fixture.connect()).getSemaphore('a', order)
     await semaphore.trySetPermits(2, { timeToLiveMs: 1_000 })
     const areGone = () => waitUntil(async () => (await fixture.server.admin.exists('a')) === 0)
     await Promise.all([semaphore.withPermit(areGone), semaphore.withPermit(areGone)])
@@ -256,7 +256,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('withPermit returns no permits of an earlier semaphore to the next one of its name', async () => {
     const { client, semaphore } = await semaphoreWith(2)
-    const other = (await fixture.connect()).getSemaphore('a')
+    const other = (await fixture.connect()).getSemaphore('a', order)
     const { admin } = fixture.server
     const replacements: readonly (() => Promise<unknown>)[] = [
       async () => [await other.delete(), await semaphore.trySetPermits(2)],
@@ -267,7 +267,7 @@ export function semaphoreContract(setUp: SetUp): void {
       async () => [await admin.del('a'), await semaphore.release(2)],
     ]
     for (const replace of replacements) {
-      await client.getSemaphore('a').withPermit({ permits: 2 }, replace)
+      await client.getSemaphore('a', order).withPermit({ permits: 2 }, replace)
       assert.equal(await semaphore.availablePermits(), 2)
     }
     await semaphore.withPermit(async () => {
@@ -299,7 +299,7 @@ export function semaphoreContract(setUp: SetUp): void {
   it('withPermit returns no permits of an earlier rate window of Redisson', async () => {
     const { client } = await semaphoreWith(1)
     const { admin } = fixture.server
-    const semaphore = client.getSemaphore('a')
+    const semaphore = client.getSemaphore('a', order)
     await semaphore.delete()
     await admin.set('a', 2, 'PX', 1_000)
     await semaphore.withPermit(async () => {
@@ -376,7 +376,7 @@ export function semaphoreContract(setUp: SetUp): void {
     for (let round = 0; round < 5; round++) {
       await fixture.server.admin.set('a', '40')
       const client = await fixture.connect()
-      const semaphore = client.getSemaphore('a')
+      const semaphore = client.getSemaphore('a', order)
       await semaphore.availablePermits()
       let ran = 0
       const calls = Array.from({ length: 10 }, () => [

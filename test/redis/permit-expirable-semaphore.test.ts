@@ -15,6 +15,8 @@ for (const driver of drivers) {
   describe(`a permit-expirable semaphore, through ${driver.name}`, () => permitContract(() => setUpFixture(driver)))
 }
 
+describe('a permit-expirable semaphore in order', () => permitContract(() => setUpFixture(), { order: 'fifo' }))
+
 describe('a permit-expirable semaphore', () => {
   const fixture = setUpFixture()
 

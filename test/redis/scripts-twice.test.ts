@@ -106,6 +106,11 @@ const number = (permits: number): Commands => [['set', NAME, permits]]
 const permitHeld: Commands = [['zadd', permitLeases(NAME), later(), Buffer.from(PERMIT, 'hex')]]
 const permitLease: Leases = { [`${permitLeases(NAME)} ${PERMIT}`]: LEASE_MS }
 const lockLease: Leases = { [NAME]: LEASE_MS }
+const queuedFirst: Leases = {
+  [orderedQueue(NAME)]: 60_000,
+  [orderedClients(NAME)]: 60_000,
+  [`${orderedClients(NAME)} ours`]: 15_000,
+}
 const lasting = ['pexpire', NAME, LONG_MS] as const
 
 const CASES: readonly Case[] = [
@@ -250,7 +255,7 @@ const CASES: readonly Case[] = [
       [TTL_MS, '1', 0],
       [TTL_MS, '1', 0],
     ],
-    sets: { [orderedQueue(NAME)]: 60_000, [orderedClients(NAME)]: 60_000, [`${orderedClients(NAME)} ours`]: 15_000 },
+    sets: queuedFirst,
   },
   { script: 'queue/release', before: writing, replies: [0, null] },
 
@@ -296,6 +301,17 @@ const CASES: readonly Case[] = [
   { script: 'string-lock/shorten', before: [...string(OURS), lasting], replies: [1, 1], cuts: lockLease },
 
   { script: 'semaphore/acquire', before: number(5), replies: [1, 1] },
+  { script: 'semaphore/acquire-in-order', before: number(5), replies: [1, 1] },
+  {
+    script: 'semaphore/acquire-in-order',
+    title: 'semaphore/acquire-in-order without enough permits',
+    before: number(0),
+    replies: [
+      [-1, '1', 1],
+      [-1, '1', 1],
+    ],
+    sets: queuedFirst,
+  },
   { script: 'semaphore/add-permits', before: number(5), replies: [6, 6] },
   {
     script: 'semaphore/cancel',
@@ -306,10 +322,23 @@ const CASES: readonly Case[] = [
   { script: 'semaphore/delete', before: [...number(4), ...permitHeld], replies: [1, 0] },
   { script: 'semaphore/drain-permits', before: number(5), replies: [5, 5] },
   { script: 'semaphore/inspect', before: number(5), replies: [5, 5], isReadOnly: true },
+  { script: 'semaphore/leave-queue', before: [['zadd', orderedQueue(NAME), 1, 'ours:1:1']], replies: [1, 1] },
+  { script: 'semaphore/release-in-order', before: number(5), replies: [0, 0] },
   { script: 'semaphore/release', before: number(5), replies: [0, 0] },
   { script: 'semaphore/set-permits', before: [], replies: [1, 1] },
 
   { script: 'permit/acquire', before: number(5), replies: [null, null], extends: permitLease },
+  { script: 'permit/acquire-in-order', before: number(5), replies: [null, null], extends: permitLease },
+  {
+    script: 'permit/acquire-in-order',
+    title: 'permit/acquire-in-order without enough permits',
+    before: number(0),
+    replies: [
+      [-1, '1', 1],
+      [-1, '1', 1],
+    ],
+    sets: queuedFirst,
+  },
   {
     script: 'permit/inspect',
     before: [...number(4), ...permitHeld],
@@ -320,6 +349,7 @@ const CASES: readonly Case[] = [
     isReadOnly: true,
   },
   { script: 'permit/release', before: [...number(4), ...permitHeld], replies: [0, null] },
+  { script: 'permit/release-in-order', before: [...number(4), ...permitHeld], replies: [0, null] },
   { script: 'permit/release-all', before: [...number(4), ...permitHeld], replies: [0, null] },
   { script: 'permit/renew', before: permitHeld, replies: [[1], [1]], extends: permitLease },
   { script: 'permit/set-permits', before: [...number(4), ...permitHeld], replies: [0, 0] },

@@ -19,6 +19,8 @@ for (const driver of drivers) {
   describe(`a semaphore, through ${driver.name}`, () => semaphoreContract(() => setUpFixture(driver)))
 }
 
+describe('a semaphore in order', () => semaphoreContract(() => setUpFixture(), { order: 'fifo' }))
+
 describe('a semaphore', () => {
   const fixture = setUpFixture()
 

@@ -170,6 +170,31 @@ const orderedAcquire = (holder: string, place = '', maxWaiters = -1, isQueueing 
 const orderedRelease = (holder: string): ScriptCall =>
   make.queueRelease(LOCK, PLACES, SEEN, holder, PREFIX, INBOX_PREFIX, readWriteChannel(LOCK), '1')
 
+/** As `inOrder`, with waiters for permits. */
+const forPermits = (client: string, lost?: string): string => inOrder(client, ':1', lost)
+const CALLED = forPermits('member(i)')
+const NOT_THERE = forPermits("'gone' .. i .. ':1'")
+const NOT_SEEN = forPermits("'gone' .. i .. ':1'", 'n')
+const FREE = `redis.call('set', '${LOCK}', n)\n`
+const orderedPermit = (index: number, place = '', maxWaiters = -1, isQueueing = 1): ScriptCall =>
+  make.permitAcquireInOrder(
+    ...[LOCK, LEASES, PLACES, SEEN, `${DEAD}:${index}:1`, INBOX_PREFIX, 0, place, maxWaiters, isQueueing],
+    ...[LEASE_MS, semaphoreChannel(LOCK), ids(LAST + index, 1)],
+  )
+const orderedPermits = (operation: number, place = ''): ScriptCall =>
+  make.semaphoreAcquireInOrder(
+    ...[LOCK, REPLIES, generationKey(LOCK), PLACES, SEEN, `${DEAD}:${operation}:1`, INBOX_PREFIX, 0, place, -1, 1],
+    ...[operation, Date.now()],
+  )
+
+const permitReleaseInOrder = (count: number): ScriptCall =>
+  make.permitReleaseInOrder(LOCK, LEASES, PLACES, SEEN, semaphoreChannel(LOCK), '', INBOX_PREFIX, ids(1, count))
+const permitsReleased = (operation: number): ScriptCall =>
+  make.semaphoreReleaseInOrder(
+    ...[LOCK, REPLIES, generationKey(LOCK), PLACES, SEEN, LAST, 'create', semaphoreChannel(LOCK), INBOX_PREFIX],
+    ...[operation, Date.now()],
+  )
+
 const readRelease = (holder: string): ScriptCall =>
   make.readLockRelease(LOCK, holder, PREFIX, readWriteChannel(LOCK), '0')
 const readInspect = (holder = '', cursor = '0'): ScriptCall => make.readLockInspect(LOCK, PREFIX, cursor, holder)
@@ -373,6 +398,32 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
     crowd('one, all held', PERMITS_HELD, permitAcquire(1)),
     crowd('many again', PERMITS_HELD, () =>
       make.permitAcquire(LOCK, LEASES, 2 * LEASE_MS, semaphoreChannel(LOCK), ids(1, MOST_AT_ONCE)),
+    ),
+  ],
+  'permit/acquire-in-order': [
+    crowd('one, many expired', PERMITS_EXPIRED, (index) => orderedPermit(index)),
+    crowd('joins a long queue', PERMITS_HELD + CALLED, (index) => orderedPermit(index)),
+    crowd('asks again', PERMITS_HELD + CALLED, (index) => orderedPermit(index, '9')),
+    crowd('is refused by a queue full of the lost', PERMITS_HELD + NOT_SEEN, (index) => orderedPermit(index, '', 10)),
+    crowd('comes behind those who are gone', FREE + NOT_THERE, (index) => orderedPermit(index)),
+    crowd('only tries, behind those who are lost', FREE + NOT_SEEN, (index) => orderedPermit(index, '', -1, 0)),
+  ],
+  'permit/release-in-order': [
+    crowd('calls many', PERMITS_HELD + CALLED, () => permitReleaseInOrder(MOST_AT_ONCE), true),
+    crowd('calls those who are gone', PERMITS_HELD + NOT_THERE, () => permitReleaseInOrder(MOST_AT_ONCE)),
+  ],
+  'semaphore/acquire-in-order': [
+    crowd('joins a long queue', CALLED, (index) => orderedPermits(index)),
+    crowd('comes behind those who are gone', FREE + NOT_THERE, (index) => orderedPermits(index)),
+  ],
+  'semaphore/release-in-order': [
+    crowd('calls many', CALLED, (index) => permitsReleased(index), true),
+    crowd('calls those who are gone', NOT_THERE, (index) => permitsReleased(index)),
+  ],
+  'semaphore/leave-queue': [
+    crowd('calls many', FREE + CALLED, () => make.semaphoreLeaveQueue(LOCK, PLACES, SEEN, '', INBOX_PREFIX), true),
+    crowd('calls those who are gone', FREE + NOT_THERE, () =>
+      make.semaphoreLeaveQueue(LOCK, PLACES, SEEN, '', INBOX_PREFIX),
     ),
   ],
   'permit/inspect': [

@@ -56,7 +56,14 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
     hasWaiters: 1,
     isQueueing: 1,
   },
-  ...{ clients: orderedClients(NAME), places: orderedQueue(NAME), priority: 0, place: '', maxWaiters: -1 },
+  ...{
+    waiter: 'ours:1:1',
+    clients: orderedClients(NAME),
+    places: orderedQueue(NAME),
+    priority: 0,
+    place: '',
+    maxWaiters: -1,
+  },
   ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
   ...{
     mark: forcedKey(NAME, OURS),
@@ -90,7 +97,7 @@ export const CALLS: readonly ScriptCall[] = MAKERS.map((call) => {
   const parameters = parametersOf(call)
   if (parameters[0] === 'keys') return callOfMany(call)
   const values = parameters.map((parameter) => {
-    const isOrdered = parameter === 'queue' && /^(queue|webLocks)/.test(call.name)
+    const isOrdered = parameter === 'queue' && /^(queue|webLocks|semaphore|permit)/.test(call.name)
     const value = isOrdered ? orderedQueue(NAME) : VALUES[parameter]
     assert(value !== undefined, `${call.name}: add ${parameter} to VALUES`)
     return value

@@ -31,6 +31,7 @@ import { MAKERS, type Maker, parametersOf } from './script-names.js'
 
 const CLIENTS = ['c1-401dfa57', 'c2-401dfa57', 'java']
 const HOLDERS = ['c1-401dfa57:1', 'c1-401dfa57:2', 'c2-401dfa57:1', 'java:1']
+const WAITERS = ['c1-401dfa57:1:1', 'c1-401dfa57:2:3', 'c2-401dfa57:1:1', 'java:2']
 const TICKETS = ['c1-401dfa57:11', 'c2-401dfa57:12', 'java:13', 'broken']
 const DIGESTS = ['one', 'two', 'three'].map(fieldDigest)
 const PERMITS = ['0', '1', '7', 'f'].map((digit) => digit.repeat(31)).map((digits, index) => `${digits}${index}`)
@@ -104,7 +105,7 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     ...named('lock', 'group', 'semaphore', 'latch', 'key'),
     ...leases('leaseTimeMs', 'waitTimeMs', 'longestMs'),
     ...flags('isPoll', 'hasWaiters', 'isQueueing'),
-    queue: () => (/^(queue|web-locks)\//.test(script) ? orderedQueue(name) : fairQueue(name)),
+    queue: () => (/^(queue|web-locks|semaphore|permit)\//.test(script) ? orderedQueue(name) : fairQueue(name)),
     clients: () => orderedClients(name),
     places: () => orderedQueue(name),
     deadlines: () => fairDeadlines(name),
@@ -131,6 +132,7 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     channelPrefix: () => fairChannelPrefix(name),
     message: () => dice.pick(['0', '1', 'é']),
     inboxPrefix: () => INBOX_PREFIX,
+    waiter: () => dice.pick(script.startsWith('permit/release') ? ['', ...WAITERS] : WAITERS),
     ticket: () => (dice.chance(0.1) ? '' : dice.pick(TICKETS)),
     into: () => dice.pick(['create', 'any', '1', sight.get(generationKey(name)) ?? '1']),
     openedAt: () => (dice.chance(0.05) ? dice.pick([sight.now - 200_000, 0, 'x']) : sight.now),

@@ -1,3 +1,4 @@
+import { orderedQueue } from '../../src/wire/keys.js'
 import type { AnyFixture, Fixture } from './fixture.js'
 import { expectKeys, type KeyContent } from './key-contents.js'
 import { SCRIPT_NAMES } from './script-names.js'
@@ -17,6 +18,13 @@ export async function repliesForgotten(fixture: AnyFixture): Promise<void> {
 export async function expectOnly(fixture: Fixture, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
   await repliesForgotten(fixture)
   await expectKeys(fixture.server, expected, /^holdfast_generation:/)
+}
+
+/** Resolves when callers of two clients wait for permits of `a`: each has a place in the queue if it has an order. */
+export async function allWait({ server }: AnyFixture, callers: number, isOrdered: boolean): Promise<void> {
+  const places = async () => (await server.admin.zcard(orderedQueue('a'))) === callers
+  const listeners = async () => (await server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2
+  await waitUntil(isOrdered ? places : listeners, { message: `${callers} callers wait` })
 }
 
 /** Lets a random part of a round trip pass. */

@@ -66,16 +66,16 @@ describe('every script', () => {
   const RULES: readonly [why: string, scripts: RegExp][] = [
     [
       'it takes or records something, and does nothing after its deadline',
-      /\/(acquire|adopt|mark)(-all|-queued)?$|^job\/record$|^web-locks\/record$/,
+      /\/(acquire|adopt|mark)(-all|-queued|-in-order)?$|^job\/record$|^web-locks\/record$/,
     ],
     [
       'it names a holder, which nobody else is',
-      /\/(release|release-one|release-queued|reenter|renew|renew-capped|shorten|leave|set-count|extend)$/,
+      /\/(release|release-one|release-queued|reenter|renew|renew-capped|shorten|leave|set-count|extend)$|^permit\/release-in-order$/,
     ],
-    ['it names a ticket', /^lock\/leave-turn-queue$/],
+    ['it names a ticket or a waiter', /^(lock\/leave-turn-queue|semaphore\/leave-queue)$/],
     [
       'it runs once, and belongs to a number',
-      /^(semaphore|latch)\/(set-permits|add-permits|release|drain-permits|cancel|set-count|count-down)$|^permit\/set-permits$/,
+      /^(semaphore|latch)\/(set-permits|add-permits|release(-in-order)?|drain-permits|cancel|set-count|count-down)$|^permit\/set-permits$/,
     ],
     [
       'it is only sent to run once, before a deadline',

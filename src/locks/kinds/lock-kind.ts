@@ -113,6 +113,8 @@ export interface LockKind {
 
   /** The holder in Redis. @param owner  `<client id>:<owner id>` */
   holder(owner: string): string
+  /** Who waits, in the queue of an ordered lock: it begins with the client's id. @param holder  which it will be */
+  waiter(holder: string): string
   /** Where releases are published; undefined: nowhere. */
   channel(key: string, holder: string): string | undefined
   /** For a wait that does not rely on messages: returns a function that returns how long to sleep next, ms. */
@@ -155,10 +157,10 @@ export interface LockKind {
 }
 
 /** @throws {QueueFullError} as many wait as the caller allows */
-export function refuseFull(reply: unknown, lockName: string): void {
+export function refuseFull(reply: unknown, lockName: string, noun?: string): void {
   if (!Array.isArray(reply) || String(reply[0]) !== 'FULL') return
   const [, waiting, ...holders] = reply
-  throw new QueueFullError(lockName, Number(waiting), holders.map(String))
+  throw new QueueFullError(lockName, Number(waiting), holders.map(String), noun)
 }
 
 /** The wait queue of the callers of a client that want the same. */

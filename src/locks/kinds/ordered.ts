@@ -2,6 +2,7 @@
 import { toInteger } from '../../delivery/replies.js'
 import { queueAcquire, queueRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
+import type { Refusal } from '../../waiting/wait-queue.js'
 import {
   INBOX_PREFIX,
   lockChannel,
@@ -78,8 +79,11 @@ function acquire(request: AcquireRequest, prefix: string, maxWaiters: number): S
 
 function parseReply(reply: unknown, lock: Named): AcquireReply {
   refuseFull(reply, lock.name)
+  return toInteger(Array.isArray(reply) ? reply[0] : reply) === null ? { isGranted: true } : parseRefusal(reply)
+}
+
+/** What a queue replies to a waiter: when to ask again at the latest, ms; its place; whether it is the first. */
+export function parseRefusal(reply: unknown): Refusal {
   const [left, rank, place] = Array.isArray(reply) ? reply : [reply]
-  const heldForMs = toInteger(left)
-  if (heldForMs === null) return { isGranted: true }
-  return { heldForMs, rank: String(rank ?? ''), place: PLACES[toInteger(place ?? 0) ?? 0] }
+  return { heldForMs: toInteger(left) ?? -1, rank: String(rank ?? ''), place: PLACES[toInteger(place ?? 0) ?? 0] }
 }

@@ -75,6 +75,10 @@ export class PlainKind implements LockKind {
     return owner
   }
 
+  waiter(holder: string): string {
+    return holder
+  }
+
   channel(key: string, _holder: string): string | undefined {
     return lockChannel(key)
   }

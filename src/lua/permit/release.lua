@@ -7,18 +7,5 @@
      Reply   nil        not all of them were still held
              integer    released; how many connections received the message (-1: publishing was refused)
      Source  RedissonPermitExpirableSemaphore.releaseAsync ]]
--- include permit/reclaim
-local permits, released, held = {}, 0, 0
-for n = 2, #ARGV do
-  permits[n - 1] = bytesOf(ARGV[n])
-  local expires = tonumber(redis.call('zscore', KEYS[2], permits[n - 1]) or -1)
-  held = held + (expires > now and 1 or 0)
-end
-if #permits > 0 then
-  released = redis.call('zrem', KEYS[2], unpack(permits))
-end
-local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MAX_RECLAIMED)
-if held < #ARGV - 1 then
-  return nil
-end
-return receivers
+-- include permit/give-back
+return giveBack(KEYS[1], KEYS[2], ARGV[1], ARGV, 2)

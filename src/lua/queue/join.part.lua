@@ -1,4 +1,5 @@
 -- include queue/offer
+-- include queue/enqueue
 
 -- Some of the holders of a lock, each with ":write" after it if it writes.
 local function holdersOf(lock)
@@ -11,37 +12,17 @@ local function holdersOf(lock)
   return found
 end
 
--- Removes waiters of clients of which nothing was heard for long.
-local function removeDead(queue, clients, now)
-  for _, holder in ipairs(redis.call('zrange', queue, 0, STEPS - 1)) do
-    if (believedUntil(clients, holder) or 0) <= now then
-      redis.call('zrem', queue, holder)
-    end
-  end
-end
-
 -- Queues a holder, at the place that it had if it had one. Returns the place; or the reply of the script if the queue is full.
 local function join(queue, clients, lock, holder, priority, place, most, now)
-  local present = redis.call('zscore', queue, holder)
-  if not present then
-    local waiting = most >= 0 and place == '' and redis.call('zcard', queue)
-    if waiting and waiting >= most then
-      removeDead(queue, clients, now)
-      waiting = redis.call('zcard', queue)
-    end
-    if waiting and waiting >= most then
-      local full = { 'FULL', waiting }
-      for _, one in ipairs(holdersOf(lock)) do
-        table.insert(full, one)
-      end
-      return full
-    end
-    present = place == '' and lastPlace(queue, tonumber(priority)) or place
-    redis.call('zadd', queue, present, holder)
+  local present, waiting = enqueue(queue, clients, holder, priority, place, most, now)
+  if present then
+    return present
   end
-  believe(clients, holder, now + ALIVE_MS)
-  redis.call('pexpire', queue, QUEUE_TTL_MS)
-  return present
+  local full = { 'FULL', waiting }
+  for _, one in ipairs(holdersOf(lock)) do
+    table.insert(full, one)
+  end
+  return full
 end
 
 -- The reply to a waiter: when to ask again, its place, and whether it is the first.

@@ -10,20 +10,9 @@
      Reply   integer     0 refused; acquired: the generation (1: not known)
              array       it arrived too late: the time, epoch ms
      Source  RedissonSemaphore.tryAcquireAsync ]]
--- include numbers/integer-at
--- include idempotency/run-once
--- include semaphore/generation
+-- include semaphore/take
 local available = integerAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end
-return runOnce(KEYS[2], ARGV[2], ARGV[3], function()
-  local id = currentGeneration(KEYS[3])
-  local expiryMs = redis.call('pttl', KEYS[1])
-  if expiryMs >= 0 and id > 0 then
-    -- created by Redisson
-    id = startGeneration(KEYS[3], math.max(1, expiryMs))
-  end
-  redis.call('decrby', KEYS[1], ARGV[1])
-  return id
-end)
+return takePermits(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3])

@@ -12,19 +12,5 @@
      Reply   integer     how many connections received the message; -1 publishing was refused, -2 no such semaphore
              array       it arrived too late: the time, epoch ms
      Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync ]]
--- include idempotency/run-once
--- include semaphore/announce-permits
--- include semaphore/generation
-return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
-  keepReplies(KEYS[2])
-  local exists = redis.call('exists', KEYS[1]) == 1
-  local id = tonumber(ARGV[2])
-  if ARGV[2] ~= 'create' and not exists or id and not isGeneration(KEYS[3], id) then
-    return -2
-  end
-  local available = redis.call('incrby', KEYS[1], ARGV[1])
-  if not exists then
-    startGeneration(KEYS[3], 0)
-  end
-  return announcePermits(ARGV[3], available)
-end)
+-- include semaphore/give-back
+return giveBack(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
