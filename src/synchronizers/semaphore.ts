@@ -298,14 +298,12 @@ export class Semaphore {
     const context = this.#context
     if (checkCount('permits', permits, 0, name) === 0) return false
     const [generation, channel] = [generationKey(semaphore), semaphoreChannel(semaphore)]
-    const receivers = await countOnce(context, this, 'release', ({ key, number, openedAt }) =>
-      this.#order
-        ? semaphoreReleaseInOrder(
-            ...[semaphore, key, generation, ...queueOf(semaphore)],
-            ...[permits, into, channel, INBOX_PREFIX, number, openedAt],
-          )
-        : semaphoreRelease(semaphore, key, generation, permits, into, channel, number, openedAt),
-    )
+    const receivers = await countOnce(context, this, 'release', ({ key, number, openedAt }) => {
+      const keys = [semaphore, key, generation] as const
+      if (!this.#order) return semaphoreRelease(...keys, permits, into, channel, number, openedAt)
+      const queue = queueOf(semaphore)
+      return semaphoreReleaseInOrder(...keys, ...queue, permits, into, channel, INBOX_PREFIX, number, openedAt)
+    })
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== -2
   }
