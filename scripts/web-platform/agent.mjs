@@ -8,18 +8,18 @@ import { Worker as Thread } from 'node:worker_threads'
 const LEASE_MS = 2_000
 
 /**
- * @param redis  the URL of a Redis with the locks of `client.locks`; undefined: those of Node itself
+ * @param options  of `connect`, for a client whose `client.locks` are used; undefined: the locks of Node itself
  * @returns how to end it
  */
-export async function becomeAgent({ folder, redis }) {
-  const { locks, classes, close } = redis === undefined ? await nativeLocks() : await holdfastLocks(redis)
+export async function becomeAgent({ folder, options }) {
+  const { locks, classes, close } = options === undefined ? await nativeLocks() : await holdfastLocks(options)
   const define = (name, value) => Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
   define('navigator', Object.create({ locks })) // as of an interface: an attribute is a property of the prototype
   define('self', globalThis)
   define('isSecureContext', true)
   define('GLOBAL', { isWindow: () => false, isWorker: () => true, isShadowRealm: () => false })
   for (const [name, value] of Object.entries(classes)) define(name, value)
-  define('Worker', workerClass({ folder, redis }))
+  define('Worker', workerClass({ folder, options }))
   return close
 }
 
@@ -30,9 +30,9 @@ async function nativeLocks() {
   return { locks, classes: { Lock, LockManager: locks.constructor }, close: async () => {} }
 }
 
-async function holdfastLocks(redis) {
+async function holdfastLocks(options) {
   const { connect, WebLock, WebLockManager } = await import(new URL('../../dist/index.js', import.meta.url))
-  const client = await connect({ url: redis, lockWatchdogTimeoutMs: LEASE_MS })
+  const client = await connect({ ...options, lockWatchdogTimeoutMs: LEASE_MS })
   return {
     locks: client.locks,
     classes: { Lock: WebLock, LockManager: WebLockManager },

@@ -7,7 +7,8 @@ import { becomeAgent, runScript } from './agent.mjs'
 import { scriptsOf } from './files.mjs'
 import { Harness } from './testharness.mjs'
 
-const [file, folder, redis] = process.argv.slice(2)
+const [file, folder, given] = process.argv.slice(2)
+const options = given && JSON.parse(given)
 const report = (name, error) =>
   process.send({ name, why: error === undefined ? undefined : String(error?.stack ?? error) })
 const harness = new Harness(report)
@@ -15,7 +16,7 @@ process.on('unhandledRejection', (error) => {
   if (!harness.allowsUncaught) report('a promise rejects and nobody notices', error ?? 'unknown')
 })
 
-const close = await becomeAgent({ folder, redis })
+const close = await becomeAgent({ folder, options })
 Object.assign(globalThis, harness.globals, { location: { pathname: `/web-locks/${basename(file)}`, href: file } })
 const text = readFileSync(file, 'utf8')
 for (const script of scriptsOf(text)) runScript(script, file, folder)

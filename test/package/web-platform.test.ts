@@ -109,7 +109,7 @@ describe('npm run verify -- web-locks', () => {
   after(async () => await rm(folder, { recursive: true }))
 
   async function verify(...options: string[]): Promise<{ code: number; lines: string[] }> {
-    const args = ['scripts/verify/web-locks.mjs', folder, ...options]
+    const args = ['scripts/verify/web-locks.mjs', folder, '--no-build', ...options]
     return await new Promise((resolve) => {
       execFile(process.execPath, args, { cwd: ROOT }, (error, stdout) =>
         resolve({ code: Number(error?.code ?? 0), lines: stdout.trimEnd().split('\n') }),
@@ -120,6 +120,13 @@ describe('npm run verify -- web-locks', () => {
   it('verify -- web-locks runs files of web-platform-tests on client.locks, also with workers', async () => {
     const { code, lines } = await verify('--match', 'all')
     assert.deepEqual([code, lines], [0, ['7 passed, 0 failed']])
+  })
+
+  it('verify -- web-locks also runs them behind Sentinels and in a cluster', async () => {
+    const verified = ['sentinel', 'cluster'].map((topology) => verify('--topology', topology, '--match', 'all'))
+    for (const { code, lines } of await Promise.all(verified)) {
+      assert.deepEqual([code, lines], [0, ['7 passed, 0 failed']])
+    }
   })
 
   it('verify -- web-locks reports what fails, and names the files that it leaves out', async () => {
@@ -137,7 +144,8 @@ describe('npm run verify -- web-locks', () => {
     ])
   })
 
-  it('verify -- web-locks without a folder of tests is exit code 2', async () => {
+  it('verify -- web-locks without a folder of tests, or in an unknown topology, is exit code 2', async () => {
+    assert.equal((await verify('--topology', 'ring')).code, 2)
     folder = join(folder, 'none')
     try {
       assert.equal((await verify()).code, 2)

@@ -2,9 +2,9 @@ import { after, before } from 'node:test'
 import type { Redis } from 'ioredis'
 import { slotOf } from '../../src/wire/slots.js'
 import { RIGHTS_OF_HOLDFAST } from './rights.js'
-import { IS_BEFORE_7 } from './servers/engine.js'
+import { calmCluster, calmSentinels } from './servers/calm.js'
 import { type Cluster, startCluster } from './servers/redis-cluster.js'
-import { SENTINEL_USER, type SentinelGroup, startSentinels } from './servers/redis-sentinel.js'
+import { startSentinels } from './servers/redis-sentinel.js'
 import type { RedisServer } from './servers/redis-server.js'
 
 /** What the suites read and write in Redis besides Holdfast. In a cluster each command goes to the node that has the key. */
@@ -40,16 +40,12 @@ export interface Place {
   connections(): Promise<string[]>
 }
 
-/** Nobody fails here, and a busy machine must not be taken for a dead master. */
-const PATIENCE_MS = 60_000
-
 /** A cluster for the tests of the enclosing `describe`. */
 export function setUpCluster(): () => Place {
   return setUpPlace(
     () => startCluster({ args: RIGHTS_OF_HOLDFAST }),
     async (cluster) => {
-      // Not from the start: with it the nodes take their time to find each other.
-      for (const admin of cluster.admins) await admin.config('SET', 'cluster-node-timeout', PATIENCE_MS)
+      await calmCluster(cluster)
       return {
         url: cluster.urls[0] as string,
         admin: await adminOfCluster(cluster),
@@ -64,7 +60,7 @@ export function setUpSentinels(): () => Place {
   return setUpPlace(
     () => startSentinels({ args: RIGHTS_OF_HOLDFAST }),
     async (group) => {
-      await calm(group)
+      await calmSentinels(group)
       return {
         url: group.sentinels[0]?.url as string,
         admin: adminOfMaster(await group.master()),
@@ -89,15 +85,6 @@ function setUpPlace<T extends { stop(): Promise<void> }>(
     if (!place) throw new Error('it is set up when the tests run')
     return place
   }
-}
-
-/** From now on the sentinels replace nobody, and publish nothing: the suites count commands. */
-async function calm({ sentinels, servers, masterName }: SentinelGroup): Promise<void> {
-  for (const { admin } of sentinels) {
-    await admin.call('SENTINEL', 'SET', masterName, 'down-after-milliseconds', PATIENCE_MS)
-    if (!IS_BEFORE_7) await admin.call('SENTINEL', 'DEBUG', 'publish-period', 3_600_000)
-  }
-  if (IS_BEFORE_7) for (const { admin } of servers) await admin.call('ACL', 'SETUSER', SENTINEL_USER, '-publish')
 }
 
 /** The master's, which stays it: without the messages between sentinels. */
