@@ -17,6 +17,7 @@ import { type Named, unmappedName } from '../wire/names.js'
 import type { WebLockRequest } from './arguments.js'
 import { NameIndex } from './name-index.js'
 import { lockOf, requestedName } from './names.js'
+import { RequestOrder } from './order.js'
 import { runCallback } from './run-callback.js'
 import { freeForThief } from './steal.js'
 import type { newWebLock, WebLockInfo, WebLockSnapshot } from './web-lock.js'
@@ -41,8 +42,7 @@ export class Requests {
   readonly #keyOf: (name: string) => string
   readonly #newWebLock: NewWebLock
   readonly #names: NameIndex
-  /** Those that Redis may not have received yet. Each resolves when it has been granted or refused. */
-  readonly #arriving = new Set<Promise<void>>()
+  readonly #order: RequestOrder
   #isListening = false
 
   /** @param newWebLock  in the module that every program loads, where the class is */
@@ -51,6 +51,7 @@ export class Requests {
     this.#newWebLock = newWebLock
     this.#keyOf = keyOf
     this.#names = new NameIndex(context)
+    this.#order = new RequestOrder(context.clock)
   }
 
   /** @returns what the callback returned @throws as `WebLockManager.request` */
@@ -60,14 +61,23 @@ export class Requests {
     this.#listen()
     const sides = this.#sidesOf({ name, key }, request.steal ? undefined : request.maxWaiters)
     this.#names.begin(key)
+    const place = this.#order.enter()
     try {
-      const hold = await this.#acquire(sides, request)
-      if (!hold) return await request.callback(null)
-      const lock = this.#newWebLock(hold, request.name, request.mode)
-      return await runCallback(this.#context, hold, lock, request)
+      const hold = await this.#acquire(sides, request, request.ifAvailable ? () => {} : place.leave)
+      await place.turn()
+      const result = this.#call(hold, request)
+      place.leave()
+      return await result
     } finally {
+      place.leave()
       this.#names.end(key)
     }
+  }
+
+  /** Calls back before it returns. */
+  #call(hold: Hold | undefined, request: WebLockRequest): unknown {
+    if (!hold) return request.callback(null)
+    return runCallback(this.#context, hold, this.#newWebLock(hold, request.name, request.mode), request)
   }
 
   /** Thieves notify the clients of holders, if those can be asked what they hold. */
@@ -80,7 +90,7 @@ export class Requests {
   /** @throws as `WebLockManager.query` */
   async query(): Promise<WebLockSnapshot> {
     this.#context.assertUsable('client.locks')
-    await Promise.all(this.#arriving)
+    await this.#order.settled
     const keys = await this.#names.list()
     const found = await Promise.all([...keys].map((key) => this.#read(key)))
     return { held: found.flatMap(({ held }) => held), pending: found.flatMap(({ pending }) => pending) }
@@ -112,13 +122,14 @@ export class Requests {
   }
 
   /**
+   * @param onWaiting  called when it has to wait
    * @returns undefined: it is not available, and `ifAvailable` was set
    * @throws the reason of the signal, as soon as that aborts
    */
-  async #acquire(sides: Sides, request: WebLockRequest): Promise<Hold | undefined> {
-    const { signal, steal } = request
-    if (steal) return await this.#steal(sides, request)
-    const acquiring = this.#ask(sides, request, signal).granted
+  async #acquire(sides: Sides, request: WebLockRequest, onWaiting: () => void): Promise<Hold | undefined> {
+    const { mode, signal, steal } = request
+    if (steal) return await this.#steal(sides, request, onWaiting)
+    const acquiring = this.#wait(mode === 'shared' ? sides.read : sides.write, request, signal, onWaiting)
     if (!signal) return await acquiring
     return await new Promise((resolve, reject) => {
       const stopListening = onAbort(signal, () => reject(signal.reason))
@@ -127,48 +138,30 @@ export class Requests {
   }
 
   /** Waits in front of all others, and frees the lock from its holders until it is granted. */
-  async #steal(sides: Sides, request: WebLockRequest): Promise<Hold | undefined> {
+  async #steal(sides: Sides, request: WebLockRequest, onWaiting: () => void): Promise<Hold | undefined> {
     const { clock } = this.#context
     const failed = new AbortController()
-    const { granted, arrived } = this.#ask(sides, request, failed.signal)
     const over = new AbortController()
-    const end = (): void => over.abort()
-    void granted.then(end, end)
     const free = async (): Promise<void> => {
-      await arrived
       while (!over.signal.aborted) {
         await freeForThief(this.#context, sides)
         await sleep(STEAL_AGAIN_MS, { clock, signal: over.signal })
       }
     }
-    await free().catch((error: unknown) => failed.abort(error))
-    return await granted
+    let freeing: Promise<void> | undefined
+    const onRefused = (): void => {
+      onWaiting()
+      freeing ??= free().catch((error: unknown) => failed.abort(error))
+    }
+    try {
+      return await this.#wait(sides.write, request, failed.signal, onRefused)
+    } finally {
+      over.abort()
+      await freeing
+    }
   }
 
-  /**
-   * Asks for the lock. Each request is an owner of its own, whatever its call chain holds.
-   * @returns the hold, undefined if it is not available; and when Redis has granted or queued the request
-   */
-  #ask(
-    sides: Sides,
-    request: WebLockRequest,
-    signal: AbortSignal | undefined,
-  ): { granted: Promise<Hold | undefined>; arrived: Promise<void> } {
-    const lock = request.mode === 'shared' ? sides.read : sides.write
-    let onRefused = (): void => {}
-    const refused = new Promise<void>((resolve) => {
-      onRefused = resolve
-    })
-    const granted = this.#wait(lock, request, signal, onRefused)
-    const arrived = Promise.race([refused, granted]).then(
-      () => {},
-      () => {},
-    )
-    this.#arriving.add(arrived)
-    void arrived.then(() => this.#arriving.delete(arrived))
-    return { granted, arrived }
-  }
-
+  /** Asks for the lock. Each request is an owner of its own, whatever its call chain holds. */
   async #wait(
     lock: Lock,
     { ifAvailable, steal, priority, leaseTimeMs }: WebLockRequest,

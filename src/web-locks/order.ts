@@ -1,0 +1,42 @@
+// The order in which the requests of one client call back.
+import type { Clock } from '../util/clock.js'
+import { within } from '../util/timeout.js'
+
+/** How long a request that is granted lets earlier ones go first, ms: their server may be slow, or down. */
+const PATIENCE_MS = 100
+
+/** The place of a request among those of its client. */
+export interface Place {
+  /** Resolves when no earlier request may be granted before it has to wait, or after 100 ms. */
+  turn(): Promise<void>
+  /** The request has called back, has to wait for its lock, or has failed. */
+  leave(): void
+}
+
+/**
+ * Requests that are granted at once call back in the order in which they were made, whatever their names: as if one server
+ * had granted all, which in a cluster it has not.
+ */
+export class RequestOrder {
+  readonly #clock: Clock
+  #settled: Promise<void> = Promise.resolve()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** When every request so far has left its place: Redis has granted or queued it. */
+  get settled(): Promise<void> {
+    return this.#settled
+  }
+
+  enter(): Place {
+    const before = this.#settled
+    let leave = (): void => {}
+    const left = new Promise<void>((resolve) => {
+      leave = resolve
+    })
+    this.#settled = before.then(() => left)
+    return { leave, turn: () => within(PATIENCE_MS, before, undefined, this.#clock).catch(() => {}) }
+  }
+}

@@ -1,0 +1,30 @@
+/** In which order the callbacks of `client.locks` begin. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { RequestOrder } from '../../src/web-locks/order.js'
+import { FakeClock } from '../support/fakes/fake-clock.js'
+
+it('a request to client.locks calls back when all earlier ones have called back or wait, or after 100 ms', async () => {
+  const clock = new FakeClock()
+  const order = new RequestOrder(clock)
+  const [first, second, third] = [order.enter(), order.enter(), order.enter()]
+  const calledBack: string[] = []
+  const callBack = (place: typeof first, name: string) => void place.turn().then(() => calledBack.push(name))
+  void order.settled.then(() => calledBack.push('all have left'))
+  callBack(third, 'third')
+  callBack(first, 'first')
+  await clock.advance(50)
+  assert.deepEqual(calledBack, ['first'])
+  first.leave()
+  callBack(second, 'second')
+  await clock.advance(49)
+  assert.deepEqual(calledBack, ['first', 'second'])
+  await clock.advance(1)
+  assert.deepEqual(calledBack, ['first', 'second', 'third'])
+  third.leave()
+  await clock.advance(1_000)
+  second.leave()
+  assert.equal(calledBack.length, 3)
+  await clock.advance(0)
+  assert.deepEqual(calledBack.at(-1), 'all have left')
+})
