@@ -94,7 +94,7 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
       this.#longWait ??= this.#newLongWait()
       this.#longWait.refused()
     }
-    this.#request.onRefused?.()
+    this.#request.onRefused?.(this.#lease.holder)
   }
 
   onTimeOver(): void {

@@ -140,8 +140,8 @@ export interface Request {
   details?: Promise<WaitDetails>
   /** Undefined: nobody watches. */
   readonly observed?: ObservedRequest | undefined
-  /** Called whenever another owner holds the lock, or another caller is ahead in the queue. */
-  readonly onRefused?: (() => void) | undefined
+  /** Called, with the caller's own holder, whenever another owner holds the lock, or another caller is ahead in the queue. */
+  readonly onRefused?: ((holder: string) => void) | undefined
   /** It is one of several locks that are acquired as one: the call as a whole reports a long wait. */
   readonly isMember?: boolean
 }

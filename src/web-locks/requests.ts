@@ -142,16 +142,16 @@ export class Requests {
     const { clock } = this.#context
     const failed = new AbortController()
     const over = new AbortController()
-    const free = async (): Promise<void> => {
+    const free = async (thief: string): Promise<void> => {
       while (!over.signal.aborted) {
-        await freeForThief(this.#context, sides)
+        await freeForThief(this.#context, sides, thief)
         await sleep(STEAL_AGAIN_MS, { clock, signal: over.signal })
       }
     }
     let freeing: Promise<void> | undefined
-    const onRefused = (): void => {
+    const onRefused = (thief: string): void => {
       onWaiting()
-      freeing ??= free().catch((error: unknown) => failed.abort(error))
+      freeing ??= free(thief).catch((error: unknown) => failed.abort(error))
     }
     try {
       return await this.#wait(sides.write, request, failed.signal, onRefused)
@@ -166,7 +166,7 @@ export class Requests {
     lock: Lock,
     { ifAvailable, steal, priority, leaseTimeMs }: WebLockRequest,
     signal: AbortSignal | undefined,
-    onRefused: () => void,
+    onRefused: (holder: string) => void,
   ): Promise<Hold | undefined> {
     const waitTimeMs = ifAvailable ? 0 : this.#context.waitTimeMs
     const terms = lock.terms({ leaseTimeMs })

@@ -21,22 +21,25 @@ export function stolenError({ forced }: LeaseLostError): DOMException | undefine
 }
 
 /**
- * Frees a lock from all who hold it now. Each is marked before, so that its client can tell a theft from a loss.
+ * Frees a lock from all who hold it now, but the thief. Each is marked before, so that its client can tell a theft from a loss.
  * @param sides  of the lock
+ * @param thief  its holder, which may be granted meanwhile
  * @throws as `forceUnlock`
  */
 export async function freeForThief(
   context: LeaseContext,
   { read, write }: { readonly read: Lock; readonly write: Lock },
+  thief: string,
 ): Promise<void> {
   const { blockers } = await inspect(context, write.kind, write, { operation: 'steal', listsAll: true })
-  const taken = (blockers?.holders ?? []).filter(({ holder }) => mayBeTaken(context, write.key, holder))
+  const others = (blockers?.holders ?? []).filter(({ holder }) => holder !== thief)
+  const taken = others.filter(({ holder }) => !isOffer(context, write.key, holder))
   await Promise.all(taken.map(({ holder, mode }) => free(context, mode === 'write' ? write : read, holder)))
 }
 
-/** Not an offer to this client, which may be for the thief. */
-function mayBeTaken(context: LeaseContext, key: string, holder: string): boolean {
-  return clientIdOf(holder) !== context.clientId || context.leases.find(key, holder) !== undefined
+/** Whether this client was offered the lock, and has not taken it yet. */
+function isOffer(context: LeaseContext, key: string, holder: string): boolean {
+  return clientIdOf(holder) === context.clientId && context.leases.find(key, holder) === undefined
 }
 
 async function free(context: LeaseContext, lock: Lock, holder: string): Promise<void> {
