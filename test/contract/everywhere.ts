@@ -11,6 +11,7 @@ import { latchContract } from './count-down-latch.js'
 import { contract, contractOfProcesses } from './locks.js'
 import { permitContract } from './permit-expirable-semaphore.js'
 import { semaphoreContract } from './semaphore.js'
+import { webLocksContract } from './web-locks.js'
 
 /** One kind for each trait that matters here: a queue of its own, sharing, and members in several slots. */
 const TRAITS = ['fair lock', 'read lock', 'write lock in order', 'multi-lock']
@@ -19,6 +20,7 @@ const SYNCHRONIZERS = [
   ['a semaphore', semaphoreContract],
   ['a permit-expirable semaphore', permitContract],
   ['a count-down latch', latchContract],
+  ['client.locks', webLocksContract],
 ] as const
 
 /**
