@@ -82,10 +82,10 @@ export abstract class BaseLock<H extends Hold = Hold> {
    */
   async lock(options?: LockOptions): Promise<H> {
     const own = options === undefined ? NO_OPTIONS : ownOptions(options, LOCK_OPTIONS, this.name)
-    const request = this.#request(own, this.context.waitTimeMs, true)
+    const request = this.request(own, this.context.waitTimeMs, true)
     const asked = await this.#take(request)
     const hold = asked instanceof Unfinished ? await asked.goOn() : asked
-    return this.#inScope(hold ?? (await this.#timeOut(request)), request)
+    return this.#inScope(hold ?? (await this.timeOut(request)), request)
   }
 
   /**
@@ -98,10 +98,10 @@ export abstract class BaseLock<H extends Hold = Hold> {
    */
   async tryLock(options?: LockOptions): Promise<H | null> {
     const own = options === undefined ? NO_OPTIONS : ownOptions(options, LOCK_OPTIONS, this.name)
-    const request = this.#request(own, 0, false)
+    const request = this.request(own, 0, false)
     const asked = await this.#take(request)
     const hold = asked instanceof Unfinished ? await asked.goOn() : asked
-    return hold === undefined ? this.#missed(request, null) : this.#inScope(hold, request)
+    return hold === undefined ? this.missed(request, null) : this.#inScope(hold, request)
   }
 
   /**
@@ -120,7 +120,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
     try {
       const [options, fn] = optionsAndCallback(this.name, first, second)
-      const request = this.#request(options, this.context.waitTimeMs, true)
+      const request = this.request(options, this.context.waitTimeMs, true)
       const pending = {
         asked: this.#take(request),
         holdOf: (asked: Asked<H>) =>
@@ -146,10 +146,10 @@ export abstract class BaseLock<H extends Hold = Hold> {
     second?: LockedCallback<T, H>,
   ): Promise<MaybeRan<T>> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
-    const request = this.#request(options, 0, false)
+    const request = this.request(options, 0, false)
     const asked = await this.#take(request)
     const hold = asked instanceof Unfinished ? await asked.goOn() : asked
-    if (hold === undefined) return this.#missed(request, { ran: false })
+    if (hold === undefined) return this.missed(request, { ran: false })
     const pending = { asked: hold, holdOf: (held: H) => this.#runs(held, request) }
     return { ran: true, value: await withLock(this.context, this.name, pending, options, fn) }
   }
@@ -218,7 +218,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return observed ? settled(observed, acquiring as Promise<H | undefined>, signal) : acquiring
   }
 
-  #request(options: WithLockOptions<H>, defaultWaitMs: number | undefined, isRequired: boolean): Request {
+  /** @internal The request of one call, whose options are checked here. @param isRequired  as of `Request` */
+  request(options: WithLockOptions<H>, defaultWaitMs: number | undefined, isRequired: boolean): Request {
     const isOutside = isOutsideAll()
     if (options === NO_OPTIONS) {
       const terms = this.context.defaultTerms
@@ -243,8 +244,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
-  /** @throws {WaitTimeoutError} */
-  async #timeOut(request: Request): Promise<never> {
+  /** @internal The wait time ended first. @throws {WaitTimeoutError} */
+  async timeOut(request: Request): Promise<never> {
     const { waitTimeMs = 0, observed } = request
     const details = await (request.details ?? this.whoHolds(waitTimeMs))
     observed?.setHolders(details.holders)
@@ -252,8 +253,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     throw this.waitTimeout(waitTimeMs, details)
   }
 
-  /** The wait time ended first. @returns `result` */
-  #missed<T>({ observed }: Request, result: T): T {
+  /** @internal The same, for a call that says so by its result. @returns `result` */
+  missed<T>({ observed }: Request, result: T): T {
     observed?.setHolders(this.ownHolders())
     observed?.missed('timeout')
     return result
@@ -262,7 +263,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   /** The first attempt did not bring the hold. */
   async #whenGranted(asked: Unfinished<H> | undefined, request: Request): Promise<H> {
     const hold = await asked?.goOn()
-    return this.#runs(hold ?? (await this.#timeOut(request)), request)
+    return this.#runs(hold ?? (await this.timeOut(request)), request)
   }
 
   /** The function of `withLock` is about to run. */

@@ -79,6 +79,8 @@ export interface QueueOptions {
 
 /** The highest priority, and negative the lowest. */
 const MAX_PRIORITY = 1_000
+/** Before all that a caller can choose. */
+export const FIRST_PRIORITY = MAX_PRIORITY + 1
 
 /** @throws {ConfigError} there is no such priority */
 export function checkPriority(value: unknown, lockName: string): number | undefined {

@@ -5,9 +5,9 @@ import type { Hold } from '../locks/hold.js'
 import { runScript } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
 import type { Lock } from '../locks/lock.js'
-import type { Request } from '../locks/options.js'
+import { FIRST_PRIORITY, type Request } from '../locks/options.js'
 import { ReadWriteLock } from '../locks/read-write-lock.js'
-import { observeRequest, reportGranted, settled } from '../locks/reporting/observation.js'
+import { reportGranted, settled } from '../locks/reporting/observation.js'
 import { webLocksRead } from '../lua/generated.js'
 import { onAbort } from '../util/abort.js'
 import { sleep } from '../util/sleep.js'
@@ -22,8 +22,6 @@ import { runCallback } from './run-callback.js'
 import { freeForThief } from './steal.js'
 import type { newWebLock, WebLockInfo, WebLockSnapshot } from './web-lock.js'
 
-/** Before all that a caller can choose. */
-const STEAL_PRIORITY = 1_001
 /** Time between two attempts to steal, ms: another thief may be ahead. */
 const STEAL_AGAIN_MS = 25
 /** The most waiters that a snapshot has of one name. */
@@ -169,19 +167,12 @@ export class Requests {
     onRefused: (holder: string) => void,
   ): Promise<Hold | undefined> {
     const waitTimeMs = ifAvailable ? 0 : this.#context.waitTimeMs
-    const terms = lock.terms({ leaseTimeMs })
-    const observed = observeRequest(lock, terms, waitTimeMs)
     const asked: Request = {
-      terms,
-      waitTimeMs,
-      signal,
-      within: undefined,
-      isOutside: true,
-      isRequired: !ifAvailable,
-      observed,
-      priority: steal ? STEAL_PRIORITY : priority,
+      ...runOutside(() => lock.request({ leaseTimeMs, signal }, waitTimeMs, !ifAvailable)),
+      priority: steal ? FIRST_PRIORITY : priority,
       onRefused,
     }
+    const { observed } = asked
     const acquiring = runOutside(() => lock.acquire(asked))
     const hold = await (observed ? settled(observed, acquiring, signal) : acquiring)
     if (hold && signal?.aborted) {
@@ -190,8 +181,6 @@ export class Requests {
       throw signal.reason
     }
     if (hold) return reportGranted(hold, observed)
-    observed?.missed('timeout')
-    if (ifAvailable) return undefined
-    throw lock.waitTimeout(waitTimeMs ?? 0, await (asked.details ?? lock.whoHolds(waitTimeMs ?? 0)))
+    return ifAvailable ? lock.missed(asked, undefined) : await lock.timeOut(asked)
   }
 }
