@@ -2,7 +2,7 @@
 import type { Clock } from '../util/clock.js'
 import { within } from '../util/timeout.js'
 
-/** How long a request that is granted lets earlier ones go first, ms: their server may be slow, or down. */
+/** How long requests are waited for that should go first, ms: their server may be slow, or down. */
 const PATIENCE_MS = 100
 
 /** The place of a request among those of its client. */
@@ -37,6 +37,30 @@ export class RequestOrder {
       leave = resolve
     })
     this.#settled = before.then(() => left)
-    return { leave, turn: () => within(PATIENCE_MS, before, undefined, this.#clock).catch(() => {}) }
+    return { leave, turn: () => this.#patiently(before) }
+  }
+
+  /**
+   * Runs a callback.
+   * @returns its result. If it has made requests before it returned, that settles when they have left their places: they go
+   *   before the release
+   */
+  run(callback: () => unknown): unknown {
+    const before = this.#settled
+    const result = callback()
+    const made = this.#settled
+    return made === before ? result : this.#resultAfter(made, result)
+  }
+
+  async #resultAfter(made: Promise<void>, result: unknown): Promise<unknown> {
+    try {
+      return await result
+    } finally {
+      await this.#patiently(made)
+    }
+  }
+
+  #patiently(requests: Promise<void>): Promise<void> {
+    return within(PATIENCE_MS, requests, undefined, this.#clock).catch(() => {})
   }
 }

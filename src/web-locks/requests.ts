@@ -73,9 +73,10 @@ export class Requests {
   }
 
   /** Calls back before it returns. */
-  #call(hold: Hold | undefined, request: WebLockRequest): unknown {
-    if (!hold) return request.callback(null)
-    return runCallback(this.#context, hold, this.#newWebLock(hold, request.name, request.mode), request)
+  #call(hold: Hold | undefined, { name, mode, callback }: WebLockRequest): unknown {
+    if (!hold) return callback(null)
+    const lock = this.#newWebLock(hold, name, mode)
+    return runCallback(this.#context, hold, () => this.#order.run(() => callback(lock)))
   }
 
   /** Thieves notify the clients of holders, if those can be asked what they hold. */

@@ -8,9 +8,7 @@ import { runWithHold } from '../locks/ownership.js'
 import { runObserved } from '../locks/reporting/observation.js'
 import { onAbort } from '../util/abort.js'
 import { releaseFailed } from '../warnings.js'
-import type { WebLockRequest } from './arguments.js'
 import { stolenError } from './steal.js'
-import type { WebLock } from './web-lock.js'
 
 /**
  * Runs the callback with the lock held, and releases it when the result has settled.
@@ -19,12 +17,7 @@ import type { WebLock } from './web-lock.js'
  * @throws {DOMException} `AbortError`: the lock was stolen. The callback may still run
  * @throws {LeaseLostError} the callback succeeded, but the lock was lost meanwhile
  */
-export async function runCallback(
-  context: Context,
-  hold: Hold,
-  lock: WebLock,
-  { callback }: WebLockRequest,
-): Promise<unknown> {
+export async function runCallback(context: Context, hold: Hold, callback: () => unknown): Promise<unknown> {
   let stopListening = (): void => {}
   const stolen = new Promise<never>((_, reject) => {
     stopListening = onAbort(hold.signal, () => {
@@ -34,7 +27,7 @@ export async function runCallback(
     })
   })
   try {
-    return await Promise.race([runAndRelease(context, hold, () => callback(lock)), stolen])
+    return await Promise.race([runAndRelease(context, hold, callback), stolen])
   } finally {
     stopListening()
   }

@@ -140,6 +140,22 @@ export function webLocksContract(setUp: SetUp): void {
     await Promise.all([...requests, holding.promise])
   })
 
+  it('what a callback of client.locks requests goes before the release of its lock', async () => {
+    const client = await fixture.connect()
+    const order: string[] = []
+    const request = (name: string) => client.locks.request(name, () => void order.push(name))
+    await Promise.all(['a', 'b'].map(request))
+    const startedAt = performance.now()
+    let inner: Promise<unknown>[] = []
+    await client.locks.request('a', () => {
+      inner = ['a', 'b'].map(request)
+    })
+    await Promise.all(inner)
+    const tookMs = performance.now() - startedAt
+    // The release waits no longer for them.
+    assert(order.slice(2).join() === 'b,a' || tookMs >= 100, order.join())
+  })
+
   it('client.locks grants a higher priority first, and a full queue refuses the request', async () => {
     const client = await fixture.connect()
     const holding = await hold(client, 'a')

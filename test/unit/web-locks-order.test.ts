@@ -28,3 +28,26 @@ it('a request to client.locks calls back when all earlier ones have called back 
   await clock.advance(0)
   assert.deepEqual(calledBack.at(-1), 'all have left')
 })
+
+it('what a callback of client.locks requests before it returns goes before the release, or for 100 ms', async () => {
+  const clock = new FakeClock()
+  const order = new RequestOrder(clock)
+  assert.equal(
+    order.run(() => 1),
+    1,
+  )
+  for (const leavesAfterMs of [10, 1_000]) {
+    let place: ReturnType<typeof order.enter> | undefined
+    const result = order.run(() => {
+      place = order.enter()
+      return Promise.reject(new Error('of the callback'))
+    })
+    let settledAt: number | undefined
+    void (result as Promise<unknown>).catch(() => (settledAt = clock.now()))
+    const startedAt = clock.now()
+    await clock.advance(leavesAfterMs)
+    place?.leave()
+    await clock.advance(0)
+    assert.equal((settledAt ?? 0) - startedAt, Math.min(leavesAfterMs, 100))
+  }
+})
