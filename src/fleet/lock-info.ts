@@ -1,6 +1,7 @@
 // The known state of a lock, its holders and waiters.
 import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
 import { counted, grouped } from '../util/counted.js'
+import { isWriter } from '../wire/holder.js'
 import type { Doubt } from './doubts.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }
@@ -104,7 +105,7 @@ export function mayHaveMoreWaiters({ doubts }: Pick<LockInfo, 'doubts'>): boolea
 
 /** Whether a waiter in the queue of a read-write lock is to write. */
 export function isToWrite({ holder }: Pick<WaiterInfo, 'holder'>): boolean {
-  return holder?.endsWith(':write') ?? false
+  return holder !== undefined && isWriter(holder)
 }
 
 /** How many wait, at least: each process that listens without describing itself does so once or more. */

@@ -4,7 +4,7 @@ import type { Scripts } from '../delivery/scripts.js'
 import type { Holder } from '../locks/kinds/lock-kind.js'
 import { KINDS } from '../locks/kinds/table.js'
 import { fleetRead } from '../lua/generated.js'
-import { clientIdOf } from '../wire/holder.js'
+import { clientIdOf, isWriter } from '../wire/holder.js'
 import {
   fairQueue,
   fencingTokenKey,
@@ -186,7 +186,7 @@ function readersAndWriter(fields: Found['fields']): KeyHolder[] {
     .map(([holder, count]) => ({
       holder,
       holdCount: Number(count),
-      mode: holder.endsWith(':write') ? 'write' : 'read',
+      mode: isWriter(holder) ? 'write' : 'read',
     }))
 }
 

@@ -7,6 +7,7 @@ import { STRING } from '../locks/kinds/string.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
 import { ReadWriteLock } from '../locks/read-write-lock.js'
+import { isWriter } from '../wire/holder.js'
 import { KIND, type LockKeys } from './lock-keys.js'
 
 /**
@@ -29,7 +30,7 @@ export function lockOf(context: LeaseContext, name: string, { key, kind, exists 
       return new Lock(context, STRING, name, key)
     case KIND.readWrite: {
       const both = new ReadWriteLock(context, name, key)
-      return holder.endsWith(':write') ? both.writeLock() : both.readLock()
+      return isWriter(holder) ? both.writeLock() : both.readLock()
     }
     default:
       throw new ConfigError('forceUnlock', kind, 'a lock on one name, not a semaphore or a lock on values', {

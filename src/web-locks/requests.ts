@@ -11,7 +11,7 @@ import { reportGranted, settled } from '../locks/reporting/observation.js'
 import { webLocksRead } from '../lua/generated.js'
 import { onAbort } from '../util/abort.js'
 import { sleep } from '../util/sleep.js'
-import { clientIdOf } from '../wire/holder.js'
+import { clientIdOf, isWriter } from '../wire/holder.js'
 import { orderedQueue, readHoldPrefix } from '../wire/keys.js'
 import { type Named, unmappedName } from '../wire/names.js'
 import type { WebLockRequest } from './arguments.js'
@@ -101,7 +101,7 @@ export class Requests {
     const call = webLocksRead(key, orderedQueue(key), readHoldPrefix(key), MAX_WAITERS)
     const infoOf = (holder: string): WebLockInfo => ({
       name,
-      mode: holder.endsWith(':write') ? 'exclusive' : 'shared',
+      mode: isWriter(holder) ? 'exclusive' : 'shared',
       clientId: clientIdOf(holder),
     })
     try {

@@ -10,11 +10,10 @@ import {
   writeLockRelease,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
+import { isWriter, WRITE_SUFFIX } from '../../wire/holder.js'
 import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { AcquireRequest, Holder, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { holdersOf, PlainKind, remaining } from './plain.js'
-
-const WRITE_SUFFIX = ':write'
 
 /** The shared side, Redisson's `RedissonReadLock`: besides the hash, each hold has a key with a lease of its own. */
 export class ReadKind extends PlainKind {
@@ -117,7 +116,7 @@ function parseSide(reply: unknown, own: 'read' | 'write'): Inspection {
   const next = cursor === START ? undefined : cursor
   const remainingLeaseMs = remaining(Number(ttl))
   const others = next === undefined ? 0 : Math.max(0, Number(most) - holders.length)
-  const modeOf = ({ holder }: Holder) => (holder.endsWith(WRITE_SUFFIX) ? 'write' : 'read')
+  const modeOf = ({ holder }: Holder) => (isWriter(holder) ? 'write' : 'read')
   const ours = holders.filter((one) => modeOf(one) === own)
   const all = holders.map((one) => ({ ...one, mode: modeOf(one) }) as const)
   const blockers = own === 'write' ? { holders: all, others } : { holders: all.filter(({ mode }) => mode === 'write') }
