@@ -59,14 +59,17 @@ export class Batch {
   /** How often it was sent again. */
   sends = 0
   readonly #first: ScriptCall
+  /** Whether all have the same first key, since others may be on other servers. */
+  readonly #isOfOneKey: boolean
   /** Of all calls; 0 as long as there is one. */
   #length = 0
 
-  constructor(caller: Caller, timeoutMs: number, madeAt = 0) {
+  constructor(caller: Caller, timeoutMs: number, madeAt = 0, isOfOneKey = false) {
     this.callers = [caller]
     this.#first = caller.call
     this.timeoutMs = timeoutMs
     this.madeAt = madeAt
+    this.#isOfOneKey = isOfOneKey
   }
 
   /** @returns false if it is full */
@@ -79,11 +82,16 @@ export class Batch {
     return true
   }
 
-  /** Whether this call can be added if there is room. */
-  fits({ script, keys, args }: ScriptCall, timeoutMs: number): boolean {
+  /**
+   * Whether this call can be added if there is room.
+   * @param isOfOneKey  only to calls with the same first key
+   */
+  fits({ script, keys, args }: ScriptCall, timeoutMs: number, isOfOneKey = false): boolean {
     const first = this.#first
     return (
       script === first.script &&
+      isOfOneKey === this.#isOfOneKey &&
+      (!isOfOneKey || keys[0] === first.keys[0]) &&
       keys.length === first.keys.length &&
       args.length === first.args.length &&
       timeoutMs === this.timeoutMs &&

@@ -56,7 +56,7 @@ export class Scripts {
   #goesBySlot: boolean
   /** The calls of this turn of the event loop. */
   #turn: Batch[] = []
-  /** The first keys of those that were sent at once in this turn, because they may be on different servers. */
+  /** The first keys of those that were not combined in this turn, because they may be on different servers. */
   #alone: string[] = []
   #lastAlone: string | undefined
   #onIdle: (() => void) | undefined
@@ -85,8 +85,8 @@ export class Scripts {
   }
 
   /**
-   * Runs a script. The calls of one turn of the event loop are sent at its end, those of the same script as one command
-   * (not in a cluster): the command is much of the cost of a lock.
+   * Runs a script. The calls of one turn of the event loop are sent at its end, those of the same script as one command (in a
+   * cluster those on one lock): the command is much of the cost of a lock.
    * @param timeoutMs  how long to wait for the reply, ms; default the client's `commandTimeoutMs`
    * @param onSent  called when it is about to be sent, with the time on the clock
    * @throws {NoReplyError} no reply in time, or the connection failed
@@ -111,23 +111,27 @@ export class Scripts {
   #dispatch(caller: Caller, timeoutMs: number, now: number): void {
     const { call } = caller
     const key = call.keys[0] as string
-    const isAlone = this.#placement !== undefined && !this.#placement.isWithOthers(key)
-    if (this.#goesBySlot || isAlone) {
+    const isAlone = this.#goesBySlot || !this.#isWithOthers(key)
+    if (isAlone) {
       if (!this.#goesBySlot) this.#learnLater(key)
-      this.#sendAlone(caller, timeoutMs, now)
-      return
+      // A program that makes one call at a time has nothing to combine.
+      if (this.admission.inFlight === 1) {
+        caller.onSent?.(now)
+        this.#send(new Batch(caller, timeoutMs, now), now)
+        return
+      }
     }
     const turn = this.#turn
     if (turn.length === 0) nextTick(this.#endTurn)
     for (let index = turn.length - 1; index >= 0; index--) {
       const batch = turn[index] as Batch
-      if (batch.fits(call, timeoutMs)) {
+      if (batch.fits(call, timeoutMs, isAlone)) {
         if (batch.add(caller)) return
         break
       }
-      if (batch.touches(call)) break
+      if (isAlone || batch.touches(call)) break
     }
-    turn.push(new Batch(caller, timeoutMs, now))
+    turn.push(new Batch(caller, timeoutMs, now, isAlone))
   }
 
   /** The first command of a client that needs the time of the server waits for it, and so do those after it: in order. */
@@ -284,13 +288,6 @@ export class Scripts {
       for (const caller of batch.callers) caller.onSent?.(now)
       this.#send(batch, now)
     }
-  }
-
-  #sendAlone(caller: Caller, timeoutMs: number, now: number): void {
-    // Calls on one lock reach Redis in order.
-    if (this.#turn.length > 0 && this.#turn.some((batch) => batch.touches(caller.call))) this.#endTurn()
-    caller.onSent?.(now)
-    this.#send(new Batch(caller, timeoutMs, now), now)
   }
 
   /** Learns where this key is if, in this turn, there is another one with which it could have been combined. */

@@ -120,6 +120,22 @@ describe('calls of one turn of the event loop', () => {
     assert.equal(sent[1]?.[1], forCluster(RELEASE).sha1)
     assert.notEqual(scripts.groupOf('b'), scripts.groupOf('c'))
   })
+
+  for (const [title, properties] of [
+    ['in a cluster', { isCluster: true }],
+    ['of which it is not known whether it is one server', { isOneServer: false }],
+  ] as const) {
+    it(`calls of one turn on one key go together ${title}, in their order`, async () => {
+      const many = Array.from({ length: 40 }, () => release('a'))
+      const calls = [take('a'), ...many, release('b'), take('a'), release('a')]
+      const isScript = (_: string, index: number) => sent[index]?.[0] === 'EVALSHA' // and no question about servers
+      const keys = (await keysOf(calls, connect(properties))).filter(isScript)
+      assert.deepEqual(
+        keys.map((key) => `${key[0]} x ${key.split(',').length}`),
+        ['a x 1', 'a x 32', 'a x 8', 'b x 1', 'a x 1', 'a x 1'],
+      )
+    })
+  }
 })
 
 describe('a batch', () => {
