@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Client, ConfigError, connect } from '../../src/index.js'
+import { INBOX_PREFIX, orderedClients, orderedQueue } from '../../src/wire/keys.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
+import { waitUntil } from '../support/wait-until.js'
 
 describe('client.fleet.forceUnlock', () => {
   let redis: RedisServer
@@ -43,6 +45,28 @@ describe('client.fleet.forceUnlock', () => {
       await hold.unlock().catch(() => {}) // it is lost, and its client may know
       const [entry] = await operator.fleet.audit()
       assert.deepEqual([entry?.lock, entry?.holder, entry?.by, entry?.reason], [lock.name, holder, 'alice', kind])
+    })
+  }
+
+  for (const [title, fields, suffix] of [
+    ['a lock', [], ''],
+    ['a write lock', ['mode', 'write'], ':write'],
+  ] as const) {
+    it(`client.fleet.forceUnlock gives ${title} to the first who waits for it in order`, async () => {
+      const key = `lock:ordered${suffix}`
+      const { admin } = redis
+      const inbox = admin.duplicate()
+      const received: string[] = []
+      inbox.on('message', (_, message: string) => received.push(message))
+      await inbox.subscribe(`${INBOX_PREFIX}waiting`)
+      await admin.hset(key, ...fields, `dead:1${suffix}`, 1)
+      await admin.pexpire(key, 60_000)
+      await admin.zadd(orderedQueue(key), 1, `waiting:2${suffix}`)
+      await admin.zadd(orderedClients(key), Date.now() + 60_000, 'waiting')
+      const options = { holder: `dead:1${suffix}`, anyway: true, graceMs: 0 }
+      assert.equal((await operator.fleet.forceUnlock(key, options)).outcome, 'freed')
+      await waitUntil(() => received.includes(`turn :2${suffix}`))
+      inbox.disconnect()
     })
   }
 
