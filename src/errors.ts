@@ -159,8 +159,8 @@ export class WaitTimeoutError extends LockError implements WaitDetails {
    */
   readonly holders: readonly KnownHolder[]
   /**
-   * The place in the queue in Redis when the wait ended, from 1: of the call, for a fair lock; of its client, for other
-   * locks with a queue. Undefined: there is no queue, the wait was shorter than 1 s, or this client holds the lock.
+   * The place in the queue in Redis when the wait ended, from 1: of the call, for a fair or ordered lock; of its client, for
+   * other locks with a queue. Undefined: there is no queue, the wait was shorter than 1 s, or this client holds the lock.
    */
   readonly position: number | undefined
 

@@ -68,8 +68,8 @@ export interface WaitDetails {
    */
   readonly holders: readonly KnownHolder[]
   /**
-   * The place in the queue in Redis, from 1: of the call, for a fair lock; of its client, for other locks with a queue.
-   * Undefined: not known, as after less than 1 s or if this client holds the lock; or there is no queue.
+   * The place in the queue in Redis, from 1: of the call, for a fair or ordered lock; of its client, for other locks with a
+   * queue. Undefined: not known, as after less than 1 s or if this client holds the lock; or there is no queue.
    */
   readonly position: number | undefined
 }

@@ -2,9 +2,9 @@
 import type { WaitDetails } from '../holder-info.js'
 import type { OwnTicket } from '../waiting/turn-queue.js'
 import type { Attempt, DirectWait } from '../waiting/wait-loop.js'
-import { fairQueue, turnQueueKey } from '../wire/keys.js'
+import { fairQueue, orderedQueue, turnQueueKey } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
-import { isTransient } from './acquisition.js'
+import { Acquisition, isTransient } from './acquisition.js'
 import type { Hold } from './hold.js'
 import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
@@ -129,8 +129,12 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
   /** Where the call is queued in Redis. */
   get #place(): QueuePlace | undefined {
     const { context, kind, key } = this.#lock
-    if (kind.isOrdered) return undefined
-    if (kind.isQueuedInRedis) return { key: fairQueue(key), entry: this.#lease.holder }
+    const entry = this.#lease.holder
+    if (kind.isOrdered) {
+      const score = this.attempt instanceof Acquisition ? this.attempt.request.place : undefined
+      return score === undefined ? undefined : { key: orderedQueue(key), entry, score }
+    }
+    if (kind.isQueuedInRedis) return { key: fairQueue(key), entry }
     const ticket = context.waitQueues.at(this.queue)?.ticket
     return ticket === undefined ? undefined : { key: turnQueueKey(key), entry: ticket }
   }

@@ -249,14 +249,17 @@ describe('the holders of a lock that was waited for', () => {
 
 describe('the position of a call that waited in vain', () => {
   /** Two others wait: the first one for as long as the test wants. */
-  async function behind(lockOf: (client: typeof fixture.client) => Lock): Promise<number | undefined> {
+  async function behind(
+    lockOf: (client: typeof fixture.client) => Lock,
+    options: LockOptions = {},
+  ): Promise<number | undefined> {
     const abort = new AbortController()
     const { client } = fixture.connect({})
     const first = lockOf(fixture.other).lock({ signal: abort.signal })
     const second = lockOf(client).lock({ signal: abort.signal })
     for (const wait of [first, second]) wait.catch(() => {})
     await fixture.clock.advance(100)
-    const { position } = await timeout({ waitTimeMs: 1_000 }, lockOf(fixture.client))
+    const { position } = await timeout({ waitTimeMs: 1_000, ...options }, lockOf(fixture.client))
     abort.abort()
     await Promise.allSettled([first, second])
     await fixture.clock.advance(100)
@@ -265,6 +268,18 @@ describe('the position of a call that waited in vain', () => {
 
   it('the position of a call is its place in the queue of a fair lock', async () => {
     assert.equal(await behind((client) => client.getFairLock('a')), 3)
+  })
+
+  it('the position of a call is its place in the queue of an ordered lock, behind higher priorities', async () => {
+    for (const lockOf of [
+      (client: typeof fixture.client) => client.getLock('a', { order: 'fifo' }),
+      (client: typeof fixture.client) => client.getReadWriteLock('rw', { order: 'fifo' }).readLock(),
+    ]) {
+      fixture.redis.execute(['HSET', 'rw', 'mode', 'write', `${HOLDER}:write`, '1'])
+      assert.equal(await behind(lockOf), 3)
+      assert.equal(await behind(lockOf, { priority: 1 }), 1)
+    }
+    fixture.redis.delete('rw')
   })
 
   it('the position of a call is the place of its client in the turn queue of a plain lock', async () => {

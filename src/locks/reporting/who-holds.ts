@@ -15,9 +15,11 @@ import { openClient, waitsFor } from './waiting-calls.js'
 
 /** Where a call that waits is queued in Redis. */
 export interface QueuePlace {
-  /** A list. */
+  /** A list, or a sorted set. */
   readonly key: string
   readonly entry: string
+  /** Its score in the set. */
+  readonly score?: string
 }
 
 export const NOT_KNOWN: WaitDetails = { heldBy: undefined, holders: [], position: undefined }
@@ -90,9 +92,12 @@ async function whoHoldsInRedis(
 }
 
 /** @returns undefined also if Redis refuses to say, or does not reply in time */
-async function positionAt({ scripts }: LeaseContext, { key, entry }: QueuePlace): Promise<number | undefined> {
+async function positionAt({ scripts }: LeaseContext, { key, entry, score }: QueuePlace): Promise<number | undefined> {
+  const command = async (words: string[]) => toInteger(await scripts.command(words, key, TIMEOUT_MS))
   try {
-    const index = toInteger(await scripts.command(['LPOS', key, entry], key, TIMEOUT_MS))
+    // 0: it is not waiting any more.
+    if (score !== undefined) return (await command(['ZCOUNT', key, '-inf', score])) || undefined
+    const index = await command(['LPOS', key, entry])
     return index === null ? undefined : index + 1
   } catch {
     return undefined
