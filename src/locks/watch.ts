@@ -68,7 +68,7 @@ class Watcher {
     this.#kind = kind
     this.#lock = lock
     this.#signal = signal
-    this.#channel = kind.isQueuedInRedis ? undefined : kind.channel(lock.key, '')
+    this.#channel = kind.isQueuedInRedis && !kind.isOrdered ? undefined : kind.channel(lock.key, '')
     this.#sampling = samplingOf(context)
   }
 

@@ -207,6 +207,26 @@ describe('an ordered read-write lock', () => {
     await admin.del(QUEUE, orderedClients('a'))
   })
 
+  it('an ordered lock makes no pause for those who only watch it', async () => {
+    const [one, two] = [await fixture.connect(), await fixture.connect()]
+    const { admin } = fixture.server
+    const states = ordered(two).writeLock().watch()
+    const hold = await ordered(one).writeLock().lock()
+    await states.next()
+    const watching = states.next()
+    const isWatching = async () => Number((await admin.pubsub('NUMSUB', 'redisson_rwlock:{a}'))[1]) === 1
+    await waitUntil(isWatching)
+    const { entered: next } = await queue(0, () => ordered(two).writeLock().lock())
+    const { entered: last } = await queue(1, () => ordered(two).writeLock().lock())
+    await hold.unlock()
+    const second = await next
+    assert.equal(await admin.zscore(orderedClients('a'), ''), null, 'no run has begun')
+    await watching
+    await states.return?.()
+    await second.unlock()
+    await (await last).unlock()
+  })
+
   it('10,000 waiters that leave an ordered lock at once are out of its queue, by few commands', async (t) => {
     const [one, two] = [await fixture.connect(), await fixture.connect()]
     const hold = await ordered(one).writeLock().lock()

@@ -168,7 +168,7 @@ const WRITTEN = `redis.call('hset', '${LOCK}', 'mode', 'write', 'somebody:1:writ
 const orderedAcquire = (holder: string, place = '', maxWaiters = -1, isQueueing = 1): ScriptCall =>
   make.queueAcquire(LOCK, PLACES, SEEN, LEASE_MS, holder, PREFIX, INBOX_PREFIX, 0, place, maxWaiters, isQueueing)
 const orderedRelease = (holder: string): ScriptCall =>
-  make.queueRelease(LOCK, PLACES, SEEN, holder, PREFIX, INBOX_PREFIX, readWriteChannel(LOCK), '1')
+  make.queueRelease(LOCK, PLACES, SEEN, holder, PREFIX, INBOX_PREFIX, readWriteChannel(LOCK), '1', 'watch')
 
 /** As `inOrder`, with waiters for permits. */
 const forPermits = (client: string, lost?: string): string => inOrder(client, ':1', lost)

@@ -49,6 +49,7 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
   ...{
     channel: lockChannel(NAME),
     channelPrefix: fairChannelPrefix(NAME),
+    watchChannel: 'watch',
     message: '0',
     inboxPrefix: INBOX_PREFIX,
     ticket: TICKET,

@@ -25,6 +25,7 @@ import {
   semaphoreChannel,
   turnQueueKey,
   WEB_LOCKS_KEY,
+  watchChannel,
 } from '../../src/wire/keys.js'
 import type { Dice } from './dice.js'
 import { MAKERS, type Maker, parametersOf } from './script-names.js'
@@ -76,7 +77,9 @@ const CHANNELS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 
 /** Every channel that a script may publish on. */
 export const ALL_CHANNELS: readonly string[] = [
-  ...new Set(NAMES.flatMap((name) => CHANNELS.map((channel) => channel(name)))),
+  ...new Set(
+    NAMES.flatMap((name) => CHANNELS.map((channel) => channel(name)).flatMap((one) => [one, watchChannel(one)])),
+  ),
   ...['fair-lock:1', 'fair-lock:2'].flatMap((name) => HOLDERS.map((holder) => fairChannelPrefix(name) + holder)),
   ...CLIENTS.map((client) => INBOX_PREFIX + client),
 ]
@@ -130,6 +133,7 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     timeToLiveMs: () => dice.pick([0, 0, 1, 50, 60_000]),
     channel: () => (dice.chance(0.1) ? '' : dice.pick(CHANNELS)(name)),
     channelPrefix: () => fairChannelPrefix(name),
+    watchChannel: () => watchChannel(dice.pick(CHANNELS)(name)),
     message: () => dice.pick(['0', '1', 'é']),
     inboxPrefix: () => INBOX_PREFIX,
     waiter: () => dice.pick(script.startsWith('permit/release') ? ['', ...WAITERS] : WAITERS),

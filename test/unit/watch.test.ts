@@ -102,6 +102,23 @@ describe('a lock that is watched', () => {
     assert.deepEqual(await watched.within(101), heldBy('java:7'))
   })
 
+  it('a release of an ordered lock, of any side, is seen with its message, although its waiters get others', async () => {
+    const locksOf = ({ client }: Pick<ClientFixture, 'client'>): Lock[] => {
+      const both = client.getReadWriteLock('rw', { order: 'fifo' })
+      return [client.getLock('a', { order: 'fifo' }), both.writeLock(), both.readLock()]
+    }
+    const watchedLocks = locksOf(fixture)
+    for (const [index, lock] of locksOf({ client: fixture.other }).entries()) {
+      const hold = await lock.lock()
+      const watched = watch(watchedLocks[index])
+      await watched.next()
+      assert.equal(await watched.within(4_000), undefined)
+      await hold.unlock()
+      assert.deepEqual(await watched.within(LOOK_SLACK_MS), FREE)
+      await watched.end()
+    }
+  })
+
   it('a message that changed nothing is followed by looks that come often at first', async () => {
     fixture.redis.set('a', 'java:7', 1, LONG_MS)
     const watched = watch()

@@ -12,6 +12,7 @@ import {
   readWriteChannel,
   UNLOCK_MESSAGE,
   WRITE_UNLOCK_MESSAGE,
+  watchChannel,
 } from '../../wire/keys.js'
 import type { Named } from '../../wire/names.js'
 import { type AcquireReply, type AcquireRequest, type LockKind, refuseFull } from './lock-kind.js'
@@ -42,8 +43,10 @@ const WRITE: InRedis = { ...READ, message: WRITE_UNLOCK_MESSAGE }
  * @param maxWaiters  a call that finds as many waiting is refused at once; -1: any number
  */
 function inOrder<K extends PlainKind>(kind: K, { prefix, channel, message }: InRedis, maxWaiters: number): K {
-  const release = (key: string, holder: string): ScriptCall =>
-    queueRelease(...keysOf(key), holder, prefix(key), INBOX_PREFIX, channel(key), message)
+  const release = (key: string, holder: string): ScriptCall => {
+    const to = channel(key)
+    return queueRelease(...keysOf(key), holder, prefix(key), INBOX_PREFIX, to, message, watchChannel(to))
+  }
   return Object.assign(kind, {
     isOrdered: true,
     acquire: (request: AcquireRequest) => acquire(request, prefix(request.key), maxWaiters),

@@ -8,6 +8,7 @@
      ARGV[3] inboxPrefix  what the clients' channels begin with
      ARGV[4] channel      the channel of waiters that are not queued
      ARGV[5] message      what wakes them
+     ARGV[6] watchChannel where those who only watch the lock listen as well
      Reply   nil          this owner does not hold the lock, or its holds had ended
              integer      released; how many of them received the message (-1: publishing was refused)
              "unfinished" there is more to do than one call does: call again
@@ -40,7 +41,7 @@ local now, receivers = epochMs(), 0
 if change or wasHeld and isAlone(prefix, holder) then
   receivers = redis.pcall('publish', ARGV[4], ARGV[5])
 end
-endRun(KEYS[2], KEYS[3], receivers, now)
+endRun(KEYS[2], KEYS[3], receivers, ARGV[6], now)
 grant(KEYS[1], KEYS[2], KEYS[3], prefix, ARGV[3], now)
 if not wasHeld then
   return nil

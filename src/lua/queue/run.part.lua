@@ -11,9 +11,13 @@ local function isPaused(clients, now)
   return ends and tonumber(ends) > now
 end
 
--- Begins a pause if others listen, and the run has lasted long enough.
-local function endRun(queue, clients, listeners, now)
+-- Begins a pause if others listen, not only to watch, and the run has lasted long enough.
+local function endRun(queue, clients, listeners, watchChannel, now)
   if type(listeners) ~= 'number' or listeners == 0 or redis.call('exists', queue) == 0 then
+    return
+  end
+  local watchers = redis.pcall('publish', watchChannel, '')
+  if type(watchers) == 'number' and watchers >= listeners then
     return
   end
   local began = redis.call('zscore', clients, '')
