@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { channel } from 'node:diagnostics_channel'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
+import type { Client } from '../../src/index.js'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { prometheus, prometheusName } from '../../src/telemetry/prometheus.js'
 import { readPage } from '../docs/code-blocks.js'
@@ -39,6 +40,34 @@ describe('a scrape', () => {
       'holdfast_acquire_duration_seconds_count{holdfast_lock_kind="lock",holdfast_acquire_path="wait",error_type="LOCK_WAIT_TIMEOUT"} 1',
     ])
     assert.deepEqual(await scrape('holdfast_holds'), ['holdfast_holds{holdfast_lock_kind="lock"} 0'])
+  })
+
+  it('a scrape has the same of an ordered lock as of a fair one, and who finds the queue full apart', async () => {
+    const { clock, client, other } = scenario.fixture
+    const limit = { maxWaiters: 1 }
+    const kinds = {
+      'fair lock': (of: Client) => of.getFairLock('f', limit),
+      lock: (of: Client) => of.getLock('a', { order: 'fifo', ...limit }),
+      'write lock': (of: Client) => of.getReadWriteLock('rw', { order: 'fifo', ...limit }).writeLock(),
+    }
+    for (const [kind, lockOf] of Object.entries(kinds)) {
+      const held = await lockOf(other).lock()
+      const waiting = lockOf(client).lock()
+      await clock.advance(100)
+      assert.deepEqual(await scrape(`holdfast_waiters{holdfast_lock_kind="${kind}"`), [
+        `holdfast_waiters{holdfast_lock_kind="${kind}"} 1`,
+      ])
+      await assert.rejects(clock.until(lockOf(client).lock()), { code: 'LOCK_QUEUE_FULL' })
+      await held.unlock()
+      await (await clock.until(waiting)).unlock()
+      const name = `holdfast_acquire_duration_seconds_count{holdfast_lock_kind="${kind}"`
+      assert.deepEqual(await scrape(name), [
+        `${name},holdfast_acquire_path="direct"} 1`,
+        `${name},holdfast_acquire_path="direct",error_type="LOCK_QUEUE_FULL"} 1`,
+        `${name},holdfast_acquire_path="wait"} 1`,
+      ])
+    }
+    assert.deepEqual(await scrape('holdfast_command_failures_total'), [])
   })
 
   it('a scrape counts on from scrape to scrape', async () => {
