@@ -1,7 +1,7 @@
 // The known state of a lock, its holders and waiters.
 import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
 import { counted, grouped } from '../util/counted.js'
-import { isWriter } from '../wire/holder.js'
+import { isWriter } from '../wire/keys.js'
 import type { Doubt } from './doubts.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }

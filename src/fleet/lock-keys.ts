@@ -4,11 +4,12 @@ import type { Scripts } from '../delivery/scripts.js'
 import type { Holder } from '../locks/kinds/lock-kind.js'
 import { KINDS } from '../locks/kinds/table.js'
 import { fleetRead } from '../lua/generated.js'
-import { clientIdOf, isWriter } from '../wire/holder.js'
+import { clientIdOf } from '../wire/holder.js'
 import {
   fairQueue,
   fencingTokenKey,
   generationKey,
+  isWriter,
   orderedQueue,
   permitLeases,
   priorityAt,

@@ -8,7 +8,7 @@ import { STRING } from '../locks/kinds/string.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
 import { ReadWriteLock } from '../locks/read-write-lock.js'
-import { isWriter } from '../wire/holder.js'
+import { isWriter } from '../wire/keys.js'
 import { KIND, type LockKeys } from './lock-keys.js'
 
 /**

@@ -9,14 +9,6 @@ export function formatHolder(clientId: string, ownerId: number): string {
   return `${clientId}:${ownerId}`
 }
 
-/** The end of the holder of a write lock (`RedissonWriteLock.getLockName`); that of a read lock has none. */
-export const WRITE_SUFFIX = ':write'
-
-/** Whether a holder of a read-write lock is a writer. */
-export function isWriter(holder: string): boolean {
-  return holder.endsWith(WRITE_SUFFIX)
-}
-
 /** The id of the client of a holder; '' if it has none, as in locks of other libraries. */
 export function clientIdOf(holder: string): string {
   return holder.slice(0, Math.max(0, holder.indexOf(':')))

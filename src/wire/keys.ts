@@ -20,6 +20,14 @@ export const UNLOCK_MESSAGE = '0'
 /** Lock channel message: "a write lock was released, all readers try again" (`LockPubSub.READ_UNLOCK_MESSAGE`). */
 export const WRITE_UNLOCK_MESSAGE = '1'
 
+/** The end of the holder of a write lock (`RedissonWriteLock.getLockName`); that of a read lock has none. */
+export const WRITE_SUFFIX = ':write'
+
+/** Whether a holder of a read-write lock is a writer. */
+export function isWriter(holder: string): boolean {
+  return holder.endsWith(WRITE_SUFFIX)
+}
+
 /**
  * The turn queue of a lock (a list): the tickets of waiting clients, the next one first. Holdfast only. Unlike the channel
  * it differs between the locks `a` and `{a}`.

@@ -10,8 +10,14 @@ import {
   writeLockRelease,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
-import { isWriter, WRITE_SUFFIX } from '../../wire/holder.js'
-import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
+import {
+  isWriter,
+  readHoldPrefix,
+  readWriteChannel,
+  UNLOCK_MESSAGE,
+  WRITE_SUFFIX,
+  WRITE_UNLOCK_MESSAGE,
+} from '../../wire/keys.js'
 import type { AcquireRequest, Holder, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { holdersOf, PlainKind, remaining } from './plain.js'
 
