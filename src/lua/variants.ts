@@ -1,7 +1,6 @@
 // Variants of a script: for clusters, for batches, with a deadline, run once.
-import { createHash } from 'node:crypto'
 import { ONCE } from './generated.js'
-import type { Script, ScriptCall } from './script.js'
+import { type Script, type ScriptCall, sha1Of } from './script.js'
 
 /** Returns a function that makes a variant of a script, once for each script. */
 function variantOf(write: (text: string) => string, traits: Partial<Script> = {}): (script: Script) => Script {
@@ -10,10 +9,7 @@ function variantOf(write: (text: string) => string, traits: Partial<Script> = {}
     const known = variants.get(script)
     if (known) return known
     const text = write(script.text)
-    const variant =
-      text === script.text
-        ? script
-        : { ...script, ...traits, text, sha1: createHash('sha1').update(text).digest('hex') }
+    const variant = text === script.text ? script : { ...script, ...traits, text, sha1: sha1Of(text) }
     variants.set(script, variant)
     return variant
   }
@@ -34,7 +30,7 @@ end
 `
 
 /** How a script learns that it runs in a cluster. */
-const IS_CLUSTER = 'local IS_CLUSTER = '
+const IS_CLUSTER = 'local IS_CLUSTER='
 
 /** The variant for clusters: the same, unless it publishes. */
 export const forCluster = variantOf((text) =>

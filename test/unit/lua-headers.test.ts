@@ -78,12 +78,23 @@ describe('lua/embed', () => {
       '-- include lease/extend\n-- include lease/cut\nextendLease(KEYS[1], ARGV[1])',
     )
     const { generated } = embed(t, script)
-    const [, text = ''] = /^const LOCK_TOUCH: Script = \{(.*?)^\}/ms.exec(generated) ?? []
-    assert.match(text, /`-- holdfast lock\/touch\n\$\{LEASE_EXTEND_PART\}extendLease\(KEYS, ARGV\[1\]\)\n`/)
     assert.match(
       generated,
-      /^const LEASE_EXTEND_PART = `local function extendLease\(KEYS, lease\)\nif redis\.call\('pttl', KEYS\[1\]\)/m,
+      /^const LOCK_TOUCH = script\('lock\/touch', `\$\{LEASE_EXTEND_PART\}extendLease\(KEYS,ARGV\[1\]\)\n`\)/m,
     )
+    assert.match(
+      generated,
+      /^const LEASE_EXTEND_PART = `local function extendLease\(KEYS,lease\)\nif redis\.call\('pttl', KEYS\[1\]\)/m,
+    )
+  })
+
+  it('lua/embed sends no spaces but those that separate something', (t) => {
+    const script = SCRIPT.replace(
+      /return .*/,
+      "local n = 1 .. 'a  b' .. - -ARGV[1]\nreturn redis.call('pexpire', KEYS[1], n)",
+    )
+    const { generated } = embed(t, script)
+    assert.match(generated, /`local n=1 \.\.'a {2}b'\.\.- -ARGV\[1\]\nreturn redis\.call\('pexpire', KEYS\[1\], n\)\n`/)
   })
 
   it('lua/embed rejects a script without a header', (t) => {

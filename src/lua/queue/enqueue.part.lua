@@ -1,5 +1,19 @@
 -- include queue/places
 
+-- How many places each priority has: all scores are whole numbers that a double can carry.
+local PLACES = 4398046511104
+
+-- The place behind the last waiter of the same priority, as text.
+local function lastPlace(queue, priority)
+  local base = -priority * PLACES
+  local ahead = redis.call('zcount', queue, '-inf', string.format('%.0f', base + PLACES - 1))
+  local last = base
+  if ahead > 0 then
+    last = math.max(base, tonumber(redis.call('zrange', queue, ahead - 1, ahead - 1, 'withscores')[2]))
+  end
+  return string.format('%.0f', last + 1)
+end
+
 -- Removes waiters of clients of which nothing was heard for long.
 local function removeDead(queue, clients, now)
   for _, holder in ipairs(redis.call('zrange', queue, 0, STEPS - 1)) do

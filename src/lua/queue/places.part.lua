@@ -1,8 +1,6 @@
 -- The queue of an ordered lock: a sorted set of the holders that wait, by their places. Another one says until when each of
 -- their clients is believed to be alive.
 
--- How many places each priority has: all scores are whole numbers that a double can carry.
-local PLACES = 4398046511104
 -- How long the queue lasts after the last request, ms. Waiters ask every 5 s.
 local QUEUE_TTL_MS = 60000
 -- How long a client is believed to be alive after a request, ms.
@@ -18,17 +16,6 @@ end
 -- Whether a holder is alone: a writer, or the holder of a plain lock, which has no prefix for read holds.
 local function isAlone(prefix, holder)
   return prefix == '' or string.sub(holder, -6) == ':write'
-end
-
--- The place behind the last waiter of the same priority, as text.
-local function lastPlace(queue, priority)
-  local base = -priority * PLACES
-  local ahead = redis.call('zcount', queue, '-inf', string.format('%.0f', base + PLACES - 1))
-  local last = base
-  if ahead > 0 then
-    last = math.max(base, tonumber(redis.call('zrange', queue, ahead - 1, ahead - 1, 'withscores')[2]))
-  end
-  return string.format('%.0f', last + 1)
 end
 
 -- Notes until when the client of a waiter is believed to be alive.
