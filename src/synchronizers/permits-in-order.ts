@@ -3,7 +3,7 @@ import type { Context } from '../locks/context.js'
 import { type AcquireReply, type AcquireRequest, refuseFull } from '../locks/kinds/lock-kind.js'
 import { parseRefusal } from '../locks/kinds/ordered.js'
 import { checkOrder, type OrderOptions } from '../locks/options.js'
-import { permitAcquireInOrder, permitReleaseInOrder, semaphoreLeaveQueue } from '../lua/generated.js'
+import { permitAcquireInOrder, permitReleaseInOrder } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Random } from '../util/random.js'
 import type { Refusal } from '../waiting/wait-queue.js'
@@ -92,7 +92,7 @@ export class OrderedPermitKind extends PermitKind {
   }
 }
 
-/** @param waiter  for them, if it is known */
+/** @param permitIds  none: it only calls the first waiters @param waiter  leaves the queue */
 export function releaseInOrder(key: string, permitIds: readonly string[], waiter = ''): ScriptCall {
   const channel = semaphoreChannel(key)
   return permitReleaseInOrder(key, permitLeases(key), ...queueOf(key), channel, waiter, INBOX_PREFIX, permitIds)
@@ -103,8 +103,7 @@ export function releaseInOrder(key: string, permitIds: readonly string[], waiter
  * @param waiter  leaves the queue
  */
 export function callFirst({ backgroundRetries, clock }: Context, key: string, waiter = ''): void {
-  const call = semaphoreLeaveQueue(key, ...queueOf(key), waiter, INBOX_PREFIX)
-  void backgroundRetries.retryInBackground(call, clock.now() + CALL_WITHIN_MS)
+  void backgroundRetries.retryInBackground(releaseInOrder(key, [], waiter), clock.now() + CALL_WITHIN_MS)
 }
 
 export function queueOf(key: string): [queue: string, clients: string] {

@@ -114,17 +114,12 @@ export class SemaphoreAcquisition implements Attempt<Operation> {
 
   #call({ key, number, openedAt }: Operation): ScriptCall {
     const { key: semaphore } = this.#semaphore
-    const keys = [semaphore, key, generationKey(semaphore)] as const
-    if (!this.#queued) return semaphoreAcquire(...keys, this.#permits, number, openedAt)
+    const generation = generationKey(semaphore)
+    if (!this.#queued) return semaphoreAcquire(semaphore, key, generation, this.#permits, number, openedAt)
     this.#queued.isSent = this.#queued.request.waitTimeMs !== 0
     const { waiter, order, request } = this.#queued
-    return semaphoreAcquireInOrder(
-      ...keys,
-      ...queueOf(semaphore),
-      ...waiterArguments(waiter, order, request),
-      number,
-      openedAt,
-    )
+    const keys = [semaphore, key, ...queueOf(semaphore), generation] as const
+    return semaphoreAcquireInOrder(...keys, ...waiterArguments(waiter, order, request), number, openedAt)
   }
 
   /** A copy of the operation may still arrive, and take permits for nobody. */

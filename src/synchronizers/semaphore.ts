@@ -299,10 +299,9 @@ export class Semaphore {
     if (checkCount('permits', permits, 0, name) === 0) return false
     const [generation, channel] = [generationKey(semaphore), semaphoreChannel(semaphore)]
     const receivers = await countOnce(context, this, 'release', ({ key, number, openedAt }) => {
-      const keys = [semaphore, key, generation] as const
-      if (!this.#order) return semaphoreRelease(...keys, permits, into, channel, number, openedAt)
-      const queue = queueOf(semaphore)
-      return semaphoreReleaseInOrder(...keys, ...queue, permits, into, channel, INBOX_PREFIX, number, openedAt)
+      if (!this.#order) return semaphoreRelease(semaphore, key, generation, permits, into, channel, number, openedAt)
+      const keys = [semaphore, key, ...queueOf(semaphore), generation] as const
+      return semaphoreReleaseInOrder(...keys, permits, into, channel, INBOX_PREFIX, number, openedAt)
     })
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== -2

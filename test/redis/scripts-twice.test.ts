@@ -322,7 +322,6 @@ const CASES: readonly Case[] = [
   { script: 'semaphore/delete', before: [...number(4), ...permitHeld], replies: [1, 0] },
   { script: 'semaphore/drain-permits', before: number(5), replies: [5, 5] },
   { script: 'semaphore/inspect', before: number(5), replies: [5, 5], isReadOnly: true },
-  { script: 'semaphore/leave-queue', before: [['zadd', orderedQueue(NAME), 1, 'ours:1:1']], replies: [1, 1] },
   { script: 'semaphore/release-in-order', before: number(5), replies: [0, 0] },
   { script: 'semaphore/release', before: number(5), replies: [0, 0] },
   { script: 'semaphore/set-permits', before: [], replies: [1, 1] },

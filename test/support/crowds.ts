@@ -183,7 +183,7 @@ const orderedPermit = (index: number, place = '', maxWaiters = -1, isQueueing = 
   )
 const orderedPermits = (operation: number, place = ''): ScriptCall =>
   make.semaphoreAcquireInOrder(
-    ...[LOCK, REPLIES, generationKey(LOCK), PLACES, SEEN, `${DEAD}:${operation}:1`, INBOX_PREFIX, 0, place, -1, 1],
+    ...[LOCK, REPLIES, PLACES, SEEN, generationKey(LOCK), `${DEAD}:${operation}:1`, INBOX_PREFIX, 0, place, -1, 1],
     ...[operation, Date.now()],
   )
 
@@ -191,7 +191,7 @@ const permitReleaseInOrder = (count: number): ScriptCall =>
   make.permitReleaseInOrder(LOCK, LEASES, PLACES, SEEN, semaphoreChannel(LOCK), '', INBOX_PREFIX, ids(1, count))
 const permitsReleased = (operation: number): ScriptCall =>
   make.semaphoreReleaseInOrder(
-    ...[LOCK, REPLIES, generationKey(LOCK), PLACES, SEEN, LAST, 'create', semaphoreChannel(LOCK), INBOX_PREFIX],
+    ...[LOCK, REPLIES, PLACES, SEEN, generationKey(LOCK), LAST, 'create', semaphoreChannel(LOCK), INBOX_PREFIX],
     ...[operation, Date.now()],
   )
 
@@ -411,6 +411,7 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
   'permit/release-in-order': [
     crowd('calls many', PERMITS_HELD + CALLED, () => permitReleaseInOrder(MOST_AT_ONCE), true),
     crowd('calls those who are gone', PERMITS_HELD + NOT_THERE, () => permitReleaseInOrder(MOST_AT_ONCE)),
+    crowd('gives nothing back and calls many', FREE + CALLED, () => permitReleaseInOrder(0), true),
   ],
   'semaphore/acquire-in-order': [
     crowd('joins a long queue', CALLED, (index) => orderedPermits(index)),
@@ -419,12 +420,6 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
   'semaphore/release-in-order': [
     crowd('calls many', CALLED, (index) => permitsReleased(index), true),
     crowd('calls those who are gone', NOT_THERE, (index) => permitsReleased(index)),
-  ],
-  'semaphore/leave-queue': [
-    crowd('calls many', FREE + CALLED, () => make.semaphoreLeaveQueue(LOCK, PLACES, SEEN, '', INBOX_PREFIX), true),
-    crowd('calls those who are gone', FREE + NOT_THERE, () =>
-      make.semaphoreLeaveQueue(LOCK, PLACES, SEEN, '', INBOX_PREFIX),
-    ),
   ],
   'permit/inspect': [
     crowd('many expired', PERMITS_EXPIRED, permitInspect),

@@ -69,10 +69,10 @@ describe('every script', () => {
       /\/(acquire|adopt|mark)(-all|-queued|-in-order)?$|^job\/record$|^web-locks\/record$/,
     ],
     [
-      'it names a holder, which nobody else is',
+      'it names a holder or a waiter, which nobody else is',
       /\/(release|release-one|release-queued|reenter|renew|renew-capped|shorten|leave|set-count|extend)$|^permit\/release-in-order$/,
     ],
-    ['it names a ticket or a waiter', /^(lock\/leave-turn-queue|semaphore\/leave-queue)$/],
+    ['it names a ticket', /^lock\/leave-turn-queue$/],
     [
       'it runs once, and belongs to a number',
       /^(semaphore|latch)\/(set-permits|add-permits|release(-in-order)?|drain-permits|cancel|set-count|count-down)$|^permit\/set-permits$/,

@@ -2,9 +2,9 @@
      asks again keeps its place. Takes once, however many copies arrive, and not at all if it arrives late.
      KEYS[1] semaphore    string: available permits
      KEYS[2] replies      hash: operation -> stored reply
-     KEYS[3] generation   string: which semaphore of this name it is
-     KEYS[4] queue        sorted set: waiter -> its place
-     KEYS[5] clients      sorted set: client -> until when it is believed to be alive; waiter -> when its call ends, epoch ms
+     KEYS[3] queue        sorted set: waiter -> its place
+     KEYS[4] clients      sorted set: client -> until when it is believed to be alive; waiter -> when its call ends, epoch ms
+     KEYS[5] generation   string: which semaphore of this name it is
      ARGV[1] waiter       "<client id>:<number>:<permits>"
      ARGV[2] inboxPrefix  what the clients' channels begin with
      ARGV[3] priority     higher first
@@ -16,17 +16,17 @@
      Expires late, it takes nothing
      Reply   integer      acquired: the generation (1: not known); 0: it was cancelled
              array        of one: it arrived too late: the time, epoch ms. Of more: refused, see queue/turn
-     Source  none: permits of Redisson have no order. The keys but the last two are those of semaphore/acquire ]]
+     Source  none: permits of Redisson have no order. The other keys are those of semaphore/acquire ]]
 -- include semaphore/take
 -- include queue/turn
 if redis.call('hexists', KEYS[2], ARGV[7]) == 0 then
-  local refusal = refusalOf(KEYS[4], KEYS[5], ARGV, integerAt(KEYS[1]), epochMs())
+  local refusal = refusalOf(KEYS[3], KEYS[4], ARGV, integerAt(KEYS[1]), epochMs())
   if refusal then
     return refusal
   end
 end
-local reply = takePermits(KEYS[1], KEYS[2], KEYS[3], permitsOf(ARGV[1]), ARGV[7], ARGV[8])
+local reply = takePermits(KEYS[1], KEYS[2], KEYS[5], permitsOf(ARGV[1]), ARGV[7], ARGV[8])
 if type(reply) ~= 'table' then
-  callNext(KEYS[4], KEYS[5], ARGV[1], ARGV[2], integerAt(KEYS[1]), epochMs())
+  callNext(KEYS[3], KEYS[4], ARGV[1], ARGV[2], integerAt(KEYS[1]), epochMs())
 end
 return reply
