@@ -32,7 +32,7 @@ const SHAPE = { platform: 'node', target: 'es2022', minify: true, keepNames: tru
 
 /** Types that no user meets: without their comments. Of the Redis in memory, users meet `TestRedis` and its time. */
 const INTERNAL_TYPES =
-  /^(delivery|waiting|watchdog|locks\/kinds)\/|^adapters\/(port|\S+\/client)\.d\.ts$|^config\/(address|checks|delay|ports|tls)\.d\.ts$|^locks\/(context|lease|lease-registry)\.d\.ts$|^testing\/(?!index|test-)/
+  /^(delivery|lua|util|waiting|watchdog|locks\/kinds)\/|^adapters\/(?!\S+\/port\.)|^config\/(address|checks|delay|ports|tls)\.d\.ts$|^dashboard\/totals\.|^fleet\/client-info\.|^locks\/(context|joint-lock|lease|lease-registry|breaking\/mark|reporting\/recent-losses)\.d\.ts$|^testing\/(?!index|test-)|^wire\/(?!names\.)/
 
 rmSync(DIST, { recursive: true, force: true })
 const layers = await layersOf(ESM.map(sourceOf))
