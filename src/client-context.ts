@@ -8,6 +8,7 @@ import { Replication } from './delivery/replica-acks.js'
 import { Scripts } from './delivery/scripts.js'
 import type { Presence } from './fleet/presence.js'
 import type { ClientEvents } from './locks/context.js'
+import { SPIN_PACE } from './locks/kinds/spin.js'
 import { TurnQueues } from './locks/kinds/turn-queues.js'
 import type { Lease, LeaseContext } from './locks/lease.js'
 import { LeaseRegistry } from './locks/lease-registry.js'
@@ -94,6 +95,7 @@ export function newContext(
     wakeups,
     inbox,
     waitQueues: new WaitQueues(clock, wakeups, inbox),
+    pace: port.hasMessages === false ? SPIN_PACE : undefined,
     watchdog,
     backgroundRetries: new BackgroundRetries(clock, random, scripts),
     idempotencyKeys: new IdempotencyKeys(clock, client.id, scripts, commandTimeoutMs),

@@ -13,6 +13,9 @@ export interface RedisPort {
   /** Whether the keys of all names are certainly on one server. Absent: there may be a proxy in front of several. */
   readonly isOneServer?: boolean
 
+  /** Whether there are messages. Absent: yes. If not, `subscribe` is never called, and who waits polls. */
+  readonly hasMessages?: boolean
+
   /** Opens the connection, which the first command would do otherwise. Absent: it is open, or opens by itself. */
   open?(): Promise<unknown>
 

@@ -29,12 +29,14 @@ function adviceForTarget(target: unknown): string | undefined {
 }
 
 function looksLikeClient(target: Unknown): boolean {
-  return ['call', 'sendCommand', 'customCommand', 'getLock', 'then'].some((name) => typeof target[name] === 'function')
+  return ['call', 'sendCommand', 'customCommand', 'evalsha', 'getLock', 'then'].some(
+    (name) => typeof target[name] === 'function',
+  )
 }
 
 /** Says what to pass as the option `client` instead of this. */
 export function clientInsteadOf(given: unknown): string {
-  const wanted = 'an ioredis, node-redis or valkey-glide client'
+  const wanted = 'an ioredis, node-redis, valkey-glide or @upstash/redis client'
   if (Array.isArray(given)) return `${wanted}, and not an array of them: call connect once for each server`
   const { then, getLock, execute, totalClients, send_command } = Object(given) as Unknown
   if (typeof then === 'function') return `${wanted}, and not a promise of one: await it first`

@@ -77,8 +77,10 @@ export class Presence {
   /** Describes this client now, with what it has held for some time, ms. */
   describe(heldMs: number): void {
     if (this.#isOver) return
-    this.#info ??= clientInfo(this.#context.clientId, this.#options)
     this.#context.inbox.keepOpen()
+    // Nobody could ask it, so that to others it would look as if it had died.
+    if (this.#context.inbox.isRefused) return
+    this.#info ??= clientInfo(this.#context.clientId, this.#options)
     this.#describedAt = this.#context.clock.now() - heldMs
     this.#write()
   }

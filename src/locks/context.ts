@@ -26,6 +26,8 @@ export interface Context extends HoldingClient {
   readonly wakeups: Wakeups
   readonly inbox: Inbox
   readonly waitQueues: WaitQueues
+  /** The pace of every wait; undefined: messages end it. */
+  readonly pace: ((random: Random) => () => number) | undefined
   readonly watchdog: Watchdog
   readonly backgroundRetries: BackgroundRetries
   readonly idempotencyKeys: IdempotencyKeys

@@ -85,6 +85,11 @@ export class LockWait<A extends Attempt<Hold>> implements DirectWait<Hold, A> {
     return this.#pace
   }
 
+  get isHeldHere(): boolean {
+    const { kind, context, key } = this.#lock
+    return kind.isHandedOff && context.leases.onKey(key).some((lease) => lease.isLive && lease.kind.is(kind))
+  }
+
   onRefused(): void {
     const { context, key } = this.#lock
     const { terms, observed, isMember } = this.#request

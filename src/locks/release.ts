@@ -195,6 +195,7 @@ function settleRelease(
   else owner.released(field)
   const others = (receivers ?? 0) - (queue?.ownReceivers ?? 0)
   queue?.released(receivers ?? 0)
+  if (lease.context.pace) queue?.wake() // no message does
   return usesTurnQueue && others > 0
 }
 

@@ -75,6 +75,8 @@ export interface Wait<T> extends WakeUpSource {
   readonly queue: PropertyKey
   /** How long to sleep before the next attempt, ms, for a wait that cannot rely on messages. */
   readonly pace?: (() => number) | undefined
+  /** Whether a caller of this client has it, who will hand it on or wake the queue. For a wait without messages. */
+  readonly isHeldHere?: boolean
   /** Whether several callers may have it at once, so that a grant does not tell when the next one is possible. */
   readonly isShared?: boolean
   /** On the clock; Infinity: no limit. */
@@ -93,6 +95,8 @@ export interface WaitTools {
   readonly clock: Clock
   readonly random: Random
   readonly waitQueues: WaitQueues
+  /** The pace of every wait, where there are no messages. */
+  readonly pace?: ((random: Random) => () => number) | undefined
 }
 
 /** Longest sleep between attempts: what a lost message costs. */
@@ -193,6 +197,7 @@ async function waitInQueue<T>(
   const { waiter } = attempts
   let made = first
   const queue = waitQueues.join(wait.queue, wait, waiter)
+  const pace = paceOf(wait, tools)
   let takenUntil: number | undefined
   /** Each attempt uses up in advance the gap before the next one. */
   let paidUntil = 0
@@ -200,7 +205,7 @@ async function waitInQueue<T>(
   let failingSince: number | undefined
   try {
     const isTaken = !queue.isHead(waiter) || queue.takenUntil > clock.now()
-    if (!made && isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return timeOver(wait)
+    if (!made && isTaken && !(await isFirstInTime(wait, waiter, queue, tools, pace))) return timeOver(wait)
     for (;;) {
       if (waiter.taken) return waiter.taken.granted
       waiter.throwIfDismissed()
@@ -220,7 +225,7 @@ async function waitInQueue<T>(
         wait.onRefused?.()
         if (waiter.isTimeOver) return timeOver(wait)
         queue.refused(place)
-        await sleep(wait, waiter, queue, tools, heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * MIN_GAP_MS)
+        await sleep(pace, waiter, queue, tools, heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * MIN_GAP_MS)
       } catch (error) {
         waiter.throwIfDismissed()
         failingSince ??= clock.now()
@@ -250,6 +255,7 @@ async function isFirstInTime<T>(
   waiter: Waiter<T>,
   queue: WaitQueue,
   tools: WaitTools,
+  pace: Wait<T>['pace'],
 ): Promise<boolean> {
   waiter.throwIfDismissed()
   wait.onRefused?.()
@@ -262,12 +268,20 @@ async function isFirstInTime<T>(
   }
   const { takenUntil } = queue
   const now = tools.clock.now()
-  if (takenUntil > now) await sleep(wait, waiter, queue, tools, takenUntil - now)
+  if (takenUntil > now) await sleep(pace, waiter, queue, tools, takenUntil - now)
+  else if (tools.pace && wait.isHeldHere) await sleep(pace, waiter, queue, tools, -1)
   return true
 }
 
+/** @returns how long to sleep next, ms; undefined: as usual */
+function paceOf<T>(wait: Wait<T>, { pace: paceOfAll, random }: WaitTools): Wait<T>['pace'] {
+  if (wait.pace || !paceOfAll) return wait.pace
+  const pace = paceOfAll(random)
+  return () => (wait.isHeldHere ? POLL_MS : pace())
+}
+
 async function sleep<T>(
-  wait: Wait<T>,
+  pace: Wait<T>['pace'],
   waiter: Waiter<T>,
   queue: WaitQueue,
   { clock, random }: WaitTools,
@@ -275,7 +289,7 @@ async function sleep<T>(
   sleepsUntil?: number,
 ): Promise<void> {
   const longestMs = queue.isListening ? POLL_MS : UNSUBSCRIBED_POLL_MS
-  const pollMs = wait.pace?.() ?? longestMs * (0.9 + random.fraction() / 10)
+  const pollMs = pace?.() ?? longestMs * (0.9 + random.fraction() / 10)
   // A lease has ended only after its last millisecond, and a key that keeps replying 0 must not make us spin.
   const untilFreeMs = heldForMs < 0 ? Number.POSITIVE_INFINITY : Math.max(heldForMs + 1, 20)
   const pollsAt = clock.now() + pollMs

@@ -38,6 +38,9 @@ export interface Subscription {
   leave(): void
 }
 
+/** Of a connection without messages. */
+const NEVER: Subscription = { isLive: false, isRefused: true, ownReceivers: 0, leave: () => {} }
+
 export interface WakeupHooks {
   /** Once, when the first channel has been subscribed to: from then on there is a connection for messages. */
   onFirst?(): void
@@ -71,6 +74,7 @@ export class Wakeups {
   }
 
   listen(name: string, listener: Listener): Subscription {
+    if (this.#port.hasMessages === false) return NEVER
     const channel = this.#channels.get(name) ?? this.#open(name)
     channel.listeners.add(listener)
     if (channel.isSubscribed) listener() // earlier messages went to the other listeners only

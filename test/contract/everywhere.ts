@@ -46,7 +46,7 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
           if (isOf(index)) through(`a ${name}`, () => contract(kindNamed(name), setUp))
         }
         through('each other kind of lock', () =>
-          rounds(
+          kindRounds(
             others.filter(({ name }) => !TRAITS.includes(name)),
             setUp,
           ),
@@ -60,7 +60,7 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
   })
 }
 
-function rounds(some: readonly Kind[], setUp: SetUp): void {
+export function kindRounds(some: readonly Kind[], setUp: SetUp): void {
   const fixture = setUp({ keysThatStay: /^redisson_lock_token:/ })
   for (const kind of some) {
     it(`a ${kind.name} is held, waited for, re-entered, forced free and released`, async () => {
@@ -85,7 +85,7 @@ function rounds(some: readonly Kind[], setUp: SetUp): void {
   }
 }
 
-function synchronizerRounds(setUp: SetUp): void {
+export function synchronizerRounds(setUp: SetUp): void {
   const fixture = setUp()
 
   for (const [suffix, options] of [

@@ -191,7 +191,9 @@ export function waitContract(kind: Kind, fixture: AnyFixture, kindFixture: KindF
     await kindFixture.nobodyWaits()
     await kindFixture.onlyKeys(before)
     await hold.unlock()
-    assert.deepEqual(await kindFixture.keys(), [])
+    // A request that was under way may be overtaken by the release, and what it takes is released at once.
+    if (fixture.isWaiting) await kindFixture.onlyKeys([])
+    else assert.deepEqual(await kindFixture.keys(), [])
   })
 
   it('an abort that races with the grant leaves the lock either held by the caller or free', async () => {
@@ -227,7 +229,7 @@ export function waitContract(kind: Kind, fixture: AnyFixture, kindFixture: KindF
       await (await waiter).unlock()
     })
     // A polled kind makes at least ten attempts a second, any other a few times in total.
-    const most = kind.isPolled ? 30 : 6 * kindFixture.parts(client).length
+    const most = kind.isPolled || fixture.isWaiting ? 30 : 6 * kindFixture.parts(client).length
     assert(count.scripts <= most, `${count.scripts} scripts`)
   })
 }

@@ -8,7 +8,7 @@ import { startRedis } from '../support/servers/redis-server.js'
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 /** As in tools that do not know `module-sync`: `import` and `require` load different files. */
 const TWO_COPIES = ['--no-experimental-require-module']
-const PATHS = ['', '/ioredis', '/node-redis', '/valkey-glide', '/config', '/nestjs']
+const PATHS = ['', '/ioredis', '/node-redis', '/valkey-glide', '/http', '/config', '/nestjs']
 
 /** Runs a CommonJS program, which finds the package by its name. */
 function run(program: string, nodeArgs: readonly string[] = [], args: readonly string[] = []): void {

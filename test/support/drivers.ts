@@ -10,6 +10,8 @@ export interface Driver {
   readonly name: string
   /** @param url of the server, of a node of the cluster, or of a sentinel: it reports the others */
   open(url: string, options: ClientOptions): Promise<{ client: Client; end: () => Promise<void> }>
+  /** Its clients receive no messages: their waiters poll. */
+  readonly isPolled?: true
   /** How long its connections may last after it was closed, ms; default 5 s. */
   readonly lingersMs?: number
   /** A connection to the same data without Holdfast, to be disconnected by the caller. Default one to the server. */

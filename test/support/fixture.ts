@@ -9,12 +9,15 @@ import { RIGHTS_OF_HOLDFAST } from './rights.js'
 import { type RedisServer, startRedis } from './servers/redis-server.js'
 import { startProxy, type TcpProxy } from './servers/tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
+import { isWaiting, watchRequests } from './waiting-requests.js'
 
 export { type Driver, drivers }
 
 /** What a suite works with: a Redis, clients that are closed after each test, and proof that all is gone. */
 export interface AnyFixture {
   readonly server: Place
+  /** If waiters of the driver poll: whether a client of the fixture waits for a lock. */
+  isWaiting?(): boolean
   /** Through the fixture's driver. */
   connect(options?: ClientOptions): Promise<Client>
   /** Something to end after the test, before it is checked that nothing is left. */
@@ -59,14 +62,15 @@ export function setUpFixture(
     assert(server, 'the fixture is set up when the tests run')
     return server
   }
-  const { connect, onEnd } = proving(running, driver, options)
+  const proved = proving(running, driver, options)
+  const { connect, onEnd } = proved
   after(() => server?.stop())
 
   return {
     get server() {
       return running()
     },
-    connect,
+    ...proved,
     async connectThroughProxy(options = {}) {
       const proxy = await startProxy(running().port)
       onEnd(() => proxy.stop())
@@ -78,13 +82,13 @@ export function setUpFixture(
 
 /** The same in a place that is there already, where no other fixture is in use at the time. */
 export function setUpFixtureAt(place: () => Place, driver: Driver, options: FixtureOptions = {}): AnyFixture {
-  const { connect, onEnd } = proving(place, driver, options)
+  const { connect, ...rest } = proving(place, driver, options)
   return {
     get server() {
       return place()
     },
     connect: (options) => connect(options),
-    onEnd,
+    ...rest,
   }
 }
 
@@ -93,10 +97,12 @@ function proving(
   place: () => Place,
   driver: Driver,
   { keysThatStay, isBesideOthers = false }: FixtureOptions,
-): Pick<Fixture, 'connect' | 'onEnd'> {
+): Pick<Fixture, 'connect' | 'onEnd' | 'isWaiting'> {
   let watch: ProcessWatch | undefined
   let timers = 0
   const ends: (() => unknown)[] = []
+  const clientIds = new Set<string>()
+  if (driver.isPolled) watchRequests()
 
   beforeEach(() => {
     if (isBesideOthers) return
@@ -119,6 +125,7 @@ function proving(
     async connect(options = {}, url = place().url) {
       // Tests count keys, channels and connections: nobody asks these clients what they hold, unless a test wants that.
       const { client, end } = await driver.open(url, { inspection: false, ...options })
+      clientIds.add(client.id)
       ends.push(async () => {
         await client.close()
         await end()
@@ -128,6 +135,7 @@ function proving(
     onEnd(end) {
       ends.push(end)
     },
+    ...(driver.isPolled && { isWaiting: () => isWaiting(clientIds) }),
   }
 }
 

@@ -7,6 +7,7 @@ import type { AnyFixture } from './fixture.js'
 import type { Admin } from './places.js'
 import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './servers/tcp-proxy.js'
+import { somebodyPolls } from './subscribers.js'
 import { waitUntil } from './wait-until.js'
 
 /** A kind of lock, and what the tests of every kind need to know about it. */
@@ -241,14 +242,18 @@ export class KindFixture {
   /** Resolves when a lock has a waiter: one is subscribed, or has made several attempts. */
   async somebodyWaits(): Promise<void> {
     const { admin } = this.#fixture.server
+    const { isWaiting } = this.#fixture
+    if (isWaiting) {
+      await waitUntil(isWaiting, { message: 'a request waits' })
+      return
+    }
     if (this.#kind.isAnnounced) {
       await waitUntil(async () => (await admin.pubsub('CHANNELS')).length > 0, {
         message: 'a channel has a subscriber',
       })
       return
     }
-    const before = await this.#scriptCalls()
-    await waitUntil(async () => (await this.#scriptCalls()) >= before + 3, { message: 'a waiter polls' })
+    await somebodyPolls(this.#fixture)
   }
 
   /** Resolves when nobody does any more. */
@@ -257,10 +262,5 @@ export class KindFixture {
     await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 0, {
       message: 'no channel has a subscriber',
     })
-  }
-
-  async #scriptCalls(): Promise<number> {
-    const stats = await this.#fixture.server.admin.info('commandstats')
-    return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
   }
 }

@@ -1,8 +1,10 @@
 /** What the types promise. Compiled with the tests, and never run. */
 import { subscribe } from 'node:diagnostics_channel'
+import type { Redis as UpstashRedis } from '@upstash/redis'
 import type { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import type { Redis } from 'ioredis'
 import type { createClient } from 'redis'
+import { http } from '../../src/adapters/http/port.js'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { nodeRedis } from '../../src/adapters/node-redis/port.js'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
@@ -93,6 +95,17 @@ export async function connectingGlide(
   valkeyGlide(nodeRedisClient)
   // @ts-expect-error: the adapter of another library
   ioredis(glide)
+}
+
+export async function connectingOverHttp(redis: UpstashRedis, nodeRedisClient: NodeRedisClient) {
+  expectSame<ReturnType<typeof http>, RedisPort>(true)
+  await connect({ client: redis })
+  await connect({ client: http(redis) })
+  await connect({ client: http({ url: 'https://127.0.0.1', token: 'secret' }) })
+  // @ts-expect-error: an address needs a token
+  http({ url: 'https://127.0.0.1' })
+  // @ts-expect-error: a client of another library
+  http(nodeRedisClient)
 }
 
 export async function locking() {

@@ -46,6 +46,9 @@ export class SpinKind extends PlainKind {
   }
 }
 
+/** The pace of the default back-off. */
+export const SPIN_PACE = paceOf({ type: 'exponential' }, '')
+
 function paceOf(backOff: BackOff, lockName: string): (random: Random) => () => number {
   if (backOff?.type === 'constant') {
     const { delayMs = 64 } = ownOptions(backOff, { type: 1, delayMs: 1 }, lockName)
