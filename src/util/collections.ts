@@ -16,7 +16,7 @@ export class DenseSet<T extends object> {
 
   /**
    * @param field  the property in which an item keeps its place. Each set has its own. It is fastest if the items are created
-   *   with it, as -1
+   *   with it, as 0
    * @param onDeleted  called when an item was deleted
    */
   constructor(field: string, onDeleted?: () => void) {
@@ -29,27 +29,23 @@ export class DenseSet<T extends object> {
   }
 
   has(item: T): boolean {
-    const place = (item as Placed)[this.#field] ?? -1
-    // Reading an array at -1 is slow.
-    return place >= 0 && this.#items[place] === item
+    return this.#items[this.#placeOf(item)] === item
   }
 
   add(item: T): void {
-    const place = (item as Placed)[this.#field] ?? -1
-    if (place >= 0 && this.#items[place] === item) return
+    if (this.has(item)) return
     ;(item as Placed)[this.#field] = this.#items.length
     this.#items.push(item)
   }
 
   delete(item: T): void {
-    const place = (item as Placed)[this.#field] ?? -1
-    if (place < 0 || this.#items[place] !== item) return
+    if (!this.has(item)) return
+    const place = this.#placeOf(item)
     const last = this.#items.pop() as T
     if (last !== item) {
       this.#items[place] = last
       ;(last as Placed)[this.#field] = place
     }
-    ;(item as Placed)[this.#field] = -1
     this.#onDeleted?.()
   }
 
@@ -60,6 +56,11 @@ export class DenseSet<T extends object> {
   /** Iterates over a snapshot: items may be added and deleted meanwhile. */
   [Symbol.iterator](): Iterator<T> {
     return [...this.#items].values()
+  }
+
+  /** Of an item that is not in this set, any place: another item is there. */
+  #placeOf(item: T): number {
+    return (item as Placed)[this.#field] ?? 0
   }
 }
 
