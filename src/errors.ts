@@ -359,7 +359,7 @@ export class ConfigError extends LockError {
   /** The accepted values. */
   readonly allowed: string
 
-  constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string }) {
+  constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string | undefined }) {
     const isSecret = typeof value === 'string' && URL_WITH_PASSWORD.test(value)
     const found = value === undefined || isSecret ? '' : `, not ${show(value)}`
     const about = options?.lockName === undefined ? '' : ` (${quote(options.lockName)})`

@@ -27,8 +27,9 @@ export function checkName(name: unknown, path = 'lock name'): string {
 /** A duration: a whole number of ms, at least `least`. */
 export function checkDuration(path: string, value: unknown, least: number, lockName?: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least || value > MAX_DURATION_MS) {
-    const about = lockName === undefined ? {} : { lockName }
-    throw new ConfigError(path, value, `a whole number of ms from ${least} to ${MAX_DURATION_MS} (100 years)`, about)
+    throw new ConfigError(path, value, `a whole number of ms from ${least} to ${MAX_DURATION_MS} (100 years)`, {
+      lockName,
+    })
   }
   return value
 }
@@ -58,21 +59,17 @@ export type KnownOptions<T> = Readonly<Record<keyof T, unknown>>
  * become a lock that is renewed forever.
  */
 export function ownOptions<T extends object>(options: T, known: KnownOptions<T>, lockName?: string): T {
-  const about = lockName === undefined ? {} : { lockName }
   if (typeof options !== 'object' || options === null) {
     const allowed = `an object with some of ${Object.keys(known).join(', ')}`
-    throw new ConfigError(
-      'options',
-      options,
-      typeof options === 'function' ? `${allowed}; ${FUNCTION}` : allowed,
-      about,
-    )
+    throw new ConfigError('options', options, typeof options === 'function' ? `${allowed}; ${FUNCTION}` : allowed, {
+      lockName,
+    })
   }
   for (const key of Object.keys(options)) {
     if (Object.hasOwn(known, key)) continue
     const name = nameHere(key, known)
     const names = `one of the options ${Object.keys(known).join(', ')}`
-    throw new ConfigError(key, undefined, name === undefined ? names : `${name} instead, ${names}`, about)
+    throw new ConfigError(key, undefined, name === undefined ? names : `${name} instead, ${names}`, { lockName })
   }
   return ownOf(options)
 }
@@ -107,9 +104,9 @@ export function ownOf<T extends object>(options: T): T {
   return Object.assign(Object.create(null), options)
 }
 
-export function checkOptionalBoolean(path: string, value: unknown): boolean | undefined {
+export function checkOptionalBoolean(path: string, value: unknown, lockName?: string): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value
-  throw new ConfigError(path, value, 'true or false')
+  throw new ConfigError(path, value, 'true or false', { lockName })
 }
 
 export function checkSignal(signal: unknown, lockName: string): AbortSignal | undefined {
@@ -136,8 +133,7 @@ export function checkOneOf(path: string, value: unknown, allowed: readonly strin
 const MAX_COUNT = 2 ** 31 - 1
 
 /** A count: a whole number from `least` to `most`. */
-export function checkCount(path: string, value: unknown, least: number, name?: string, most = MAX_COUNT): number {
+export function checkCount(path: string, value: unknown, least: number, lockName?: string, most = MAX_COUNT): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) return value
-  const about = name === undefined ? {} : { lockName: name }
-  throw new ConfigError(path, value, `a whole number from ${least} to ${most}`, about)
+  throw new ConfigError(path, value, `a whole number from ${least} to ${most}`, { lockName })
 }

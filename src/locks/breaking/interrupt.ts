@@ -184,7 +184,7 @@ function checked(
   }
   const own = ownOptions(options, KNOWN, lockName)
   const { holder, graceMs = DEFAULT_GRACE_MS, reason, by } = own
-  const anyway = checkOptionalBoolean('anyway', own.anyway) ?? false
+  const anyway = checkOptionalBoolean('anyway', own.anyway, lockName) ?? false
   const quarantineMs = checkCount('quarantineMs', own.quarantineMs ?? 0, 0, lockName, MAX_QUARANTINE_MS)
   if (quarantineMs > 0) {
     if (!anyway) throw new ConfigError('quarantineMs', undefined, 'anyway: true beside it', { lockName })
