@@ -87,8 +87,8 @@ export class BackgroundRetries {
       if (sentAt < copiesUntil) throw new CopiesMayArrive()
     }
     const pauseMs = (failures: number): number => {
-      const leftMs = copiesUntil - this.#clock.now()
-      const longestMs = leftMs > 0 ? Math.min(leftMs + 1, MAX_PAUSE_MS) : 5_000
+      const now = this.#clock.now()
+      const longestMs = now < copiesUntil ? Math.min(copiesUntil - now + 1, MAX_PAUSE_MS) : 5_000
       return Math.min(backoffMs(failures, 100, 5_000, this.#random), longestMs)
     }
     try {

@@ -36,7 +36,11 @@ export class AtLeast {
     this.#untilAt = grantedBy + atLeastMs
   }
 
-  /** Remaining time, ms; negative, or 0: it is over. */
+  get isRunning(): boolean {
+    return this.#lease.context.clock.now() < this.#untilAt
+  }
+
+  /** Remaining time, ms; not positive: it is over. */
   get leftMs(): number {
     return this.#untilAt - this.#lease.context.clock.now()
   }

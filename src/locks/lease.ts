@@ -219,7 +219,7 @@ export class Lease implements Watched, HeldLease {
 
   #release(hold: Hold, now: number): Promise<void> | void {
     if (this.#holds.size > 1) return this.#releaseOne(hold)
-    if (this.#atLeast && this.#atLeast.leftMs > 0) {
+    if (this.#atLeast?.isRunning) {
       this.end(hold, 'released')
       holdEnded(hold, 'released')
       return this.#atLeast.leaveToLease()
@@ -278,7 +278,7 @@ export class Lease implements Watched, HeldLease {
   /** Frees the lock in the background, until the last lease that was requested has ended. */
   releaseInBackground(): void {
     this.owner.retire(this.field)
-    if (this.#atLeast && this.#atLeast.leftMs > 0) void this.#atLeast.leaveToLease()
+    if (this.#atLeast?.isRunning) void this.#atLeast.leaveToLease()
     else releaseInBackground(this)
   }
 

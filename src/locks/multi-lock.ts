@@ -146,10 +146,9 @@ class MultiAcquisition {
     let next = this.#next ?? (isOnce ? undefined : rest.find(isWaitedFor))
     this.#next = undefined
     try {
-      const learning = next ? undefined : whereTheyAre(rest)
-      if (learning !== undefined) await learning
-      if (!next && canBeTakenTogether(rest)) {
-        const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
+      if (!next) {
+        await whereTheyAre(rest)
+        const outcome = canBeTakenTogether(rest) ? await takeTogether(rest, this.#request, this.#deadlineAt) : undefined
         if (Array.isArray(outcome)) return this.#add(rest, outcome)
         if (outcome && (isOnce || clock.now() >= this.#deadlineAt)) return false
         next = outcome as Lock | undefined

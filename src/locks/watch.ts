@@ -142,7 +142,6 @@ class Watcher {
         this.#pauseMs = Math.min(2 * pauseMs, POLL_MS)
         return pauseMs
       },
-      isShared: true,
       deadlineAt: Number.POSITIVE_INFINITY,
       signal: this.#end.signal,
     }
@@ -157,8 +156,7 @@ class Watcher {
       this.#pauseMs = SAMPLE_MS
       return { is: 'granted', value: found, leaseMs: 0 }
     }
-    const endsByItself = found.state === 'held' && remainingLeaseMs < Number.POSITIVE_INFINITY
-    return { is: 'refused', heldForMs: endsByItself ? remainingLeaseMs : -1 }
+    return { is: 'refused', heldForMs: found.state === 'held' ? remainingLeaseMs : -1 }
   }
 
   /** Whether this differs from the last state. For a shared lock, a change among its holders does not count. */

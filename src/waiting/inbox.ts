@@ -60,7 +60,7 @@ export class Inbox {
   open(listener: (message: TurnMessage) => void, number = String(++this.#issued), since?: number): Ticket {
     const listeners = this.#listeners.get(number) ?? new Set()
     this.#listeners.set(number, listeners.add(listener))
-    const isInTime = since !== undefined && since === this.epoch && !this.#early.delete(number)
+    const isInTime = since === this.epoch && !this.#early.delete(number)
     if (this.isLive && !isInTime) listener(undefined)
     this.#subscribe()
     return { id: `${this.#clientId}:${number}`, close: () => this.#close(number, listener) }

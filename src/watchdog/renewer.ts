@@ -69,8 +69,7 @@ export class Renewer<T extends Renewable> {
       for (let start = 0; start < all.length; start += PER_TURN) {
         if (start > 0) await sleep(0, { clock: this.#clock, keepAlive: false })
         const part = all.slice(start, start + PER_TURN)
-        const learning = part.length > 1 ? this.#scripts.learn(this.#keysOf(part)) : undefined
-        if (learning !== undefined) await learning
+        if (part.length > 1) await this.#scripts.learn(this.#keysOf(part))
         for (const group of this.#groups(part)) {
           for (const batch of inBatches(group, this.#terms.batchSize)) void this.#renewBatch(batch)
         }

@@ -22,9 +22,8 @@ export async function freeAll(context: LeaseContext, kind: LockKind, lock: Named
       holders.map(({ of, holder, isPart }) => freeHolder(context, of, lock, holder, isPart)),
     )
     const isFreed = freed.includes(true)
-    // Redis does not have these any more.
-    const isGone = (lease: Lease): boolean => !holders.some(({ holder }) => holder === lease.holder)
-    if (isFreed) for (const lease of leases.filter(isGone)) lease.loseAll('forced')
+    // Those that were not freed are gone: Redis did not have them.
+    if (isFreed) for (const lease of leases) lease.loseAll('forced')
     return isFreed
   } finally {
     for (const lease of leases) lease.isBeingForced = false
