@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import { CLIENT_OPTIONS } from '../../src/client-options.js'
 import { connect, getMultiLock, getRedLock } from '../../src/index.js'
+import { checkPriority } from '../../src/locks/options.js'
 import { checkNames } from '../../src/locks/with-lock.js'
 import { keyOf } from '../../src/wire/names.js'
 import { fakeClient } from '../support/fakes/fake-client.js'
@@ -134,6 +135,25 @@ describe('an argument', () => {
     await refuses('latch name', () => client.getCountDownLatch(''))
   })
 
+  it('an option of an ordered lock has an order, and says how many may wait', async () => {
+    const getters = ['getLock', 'getReadWriteLock'] as const
+    for (const get of getters) {
+      await refuses('order', () => client[get]('a', loose({ order: 'lifo' })), undefined, 'a')
+      await refuses('maxWaiters', () => client[get]('a', { maxWaiters: 1 }), /fifo/, 'a')
+      await refuses('maxWaiters', () => client[get]('a', { order: 'fifo', maxWaiters: -1 }), undefined, 'a')
+      await refuses('fifo', () => client[get]('a', loose({ fifo: true })), undefined, 'a')
+      for (const maxWaiters of [undefined, 0, 5]) client[get]('a', { order: 'fifo', maxWaiters })
+      client[get]('a', {})
+    }
+    for (const priority of [undefined, -1_000, 0, 1_000]) assert.equal(checkPriority(priority, 'a'), priority)
+    for (const wrong of [-1_001, 1_001, 0.5]) await refuses('priority', () => checkPriority(wrong, 'a'), undefined, 'a')
+    for (const get of ['getFairLock', 'getNonReentrantFairLock'] as const) {
+      await refuses('maxWaiters', () => client[get]('a', { maxWaiters: 0.5 }), undefined, 'a')
+      await refuses('order', () => client[get]('a', loose({ order: 'fifo' })), undefined, 'a')
+      client[get]('a', {})
+    }
+  })
+
   it('an option of a lock is known, and has its type', async () => {
     const lock = client.getLock('a')
     const wrong: Record<string, readonly unknown[]> = {
@@ -154,6 +174,7 @@ describe('an argument', () => {
         await refuses(name, () => lock.withLock(loose({ [name]: value }), unused), undefined, 'a')
       }
     }
+    await refuses('priority', () => lock.lock({ priority: 1 }), /ordered lock/, 'a')
     await refuses('atLeastMs', () => lock.lock(loose({ atLeastMs: 1_000 })))
     await refuses('options', () => lock.lock(loose(5_000)), /^an object with some of leaseTimeMs[\w, ]+$/)
     await refuses('options', () => lock.tryLock(loose(null)))
@@ -162,7 +183,7 @@ describe('an argument', () => {
 
   it('leaseTimeMs: -1, which means the watchdog in Redisson, says that it has to be omitted', async () => {
     const allowed = /omit it for what -1 means in Redisson/
-    await assert.rejects(client.getLock('a').lock({ leaseTimeMs: -1 }), { code: 'LOCK_CONFIG', allowed })
+    await assert.rejects(client.getLock('a').lock({ leaseTimeMs: -1 }), { code: 'LOCK_CONFIG', lockName: 'a', allowed })
     await assert.rejects(client.getLock('a').lock({ leaseTimeMs: -2 }), { allowed: /from 10/ })
   })
 
@@ -281,6 +302,9 @@ describe('an argument', () => {
   it('a group takes its values as an argument', async () => {
     await refuses('values', () => client.getFasterMultiLock('a', []), undefined, 'a')
     await refuses('values', () => client.getFasterMultiLock('a', loose('b')), undefined, 'a')
+    const most = Array.from({ length: 500 }, (_, n) => String(n))
+    client.getFasterMultiLock('a', most)
+    await refuses('values', () => client.getFasterMultiLock('a', [...most, 'one more']), /at most 500/, 'a')
     await refuses('values[1]', () => client.getFasterMultiLock('a', ['b', loose(1)]), undefined, 'a')
     await refuses('values[0]', () => client.getFasterMultiLock('a', ['\ud800']), undefined, 'a')
   })

@@ -63,9 +63,9 @@ describe('a release whose reply was lost', () => {
   })
 
   it('a release is repeated at least once a second while copies of the acquire may arrive', async () => {
-    void retries.retryInBackground(RELEASE, clock.now() + 30_000, clock.now() + 4_000)
-    for (const _ of ['one copy', 'another one']) {
-      await clock.advance(1_500)
+    void retries.retryInBackground(RELEASE, clock.now() + 30_000, clock.now() + 12_000)
+    for (const _ of ['one copy', 'another one', 'one when the pauses would be long']) {
+      await clock.advance(3_000)
       take(30_000)
       await clock.advance(1_000)
       assert.deepEqual(port.redis.keys, [])

@@ -235,7 +235,8 @@ describe('an election', () => {
     ]) {
       assert.throws(() => client.elect(NAME, options as never), { code: 'LOCK_CONFIG', lockName: NAME })
     }
-    assert.throws(() => client.elect(NAME, {} as never), /onElected: expected a function to call when elected/)
+    const allowed = 'a function to call when elected'
+    assert.throws(() => client.elect(NAME, {} as never), { path: 'onElected', allowed, lockName: NAME })
     assert.throws(() => client.elect('', { onElected: () => {} }), { code: 'LOCK_CONFIG' })
     await clock.until(client.close())
     assert.throws(() => client.elect(NAME, { onElected: () => {} }), { code: 'LOCK_CLIENT_CLOSED' })

@@ -38,6 +38,15 @@ describe('forceUnlock()', () => {
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
   })
 
+  it('forceUnlock() frees nothing if the holder releases the lock before it can', async () => {
+    const held = await fixture.other.getLock('a').lock()
+    fixture.port.once('lock/inspect', { replyMs: 100 })
+    const forcing = fixture.lock.forceUnlock()
+    await turn()
+    await held.unlock()
+    assert.equal(await fixture.clock.until(forcing), false)
+  })
+
   it('forceUnlock() of the turn in which withLock() takes the lock ends the hold of its function', async () => {
     const running = fixture.lock.withLock({ atLeastMs: 1_000 }, async ({ signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve))

@@ -5,6 +5,7 @@ import type { ForceUnlockOptions, ForceUnlockResult, Hold, LeaseLostError, Lock 
 import { ForcedMarks } from '../../src/locks/breaking/apply-mark.js'
 import { readAudit } from '../../src/locks/breaking/audit.js'
 import { readNotice } from '../../src/locks/breaking/mark.js'
+import { Notices } from '../../src/locks/breaking/notices.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { AUDIT_KEY, forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
@@ -142,6 +143,8 @@ describe('a holder that an operator interrupts', () => {
     const { clock, redis, lock, port } = fixture
     for (const [graceMs, renewals] of [
       [40_000, 1],
+      [29_699, 1],
+      [29_698, 0],
       [5_000, 0],
     ] as const) {
       const hold = await lock.lock()
@@ -444,20 +447,37 @@ describe('a message about a mark', () => {
     assert.throws(() => hold.assertHeld(), { reason: 'forced', forced: { by: 'x', reason: 'y' } })
   })
 
-  it('a message about a mark makes a client read it 50 times a second at most, if it holds the lock', async () => {
-    const { clock, port } = fixture
-    for (let n = 0; n < 10; n++) marks.notified({ key: 'a', holder: `${fixture.client.id}:1` })
-    await settle()
-    assert.equal(port.count('GET'), 0)
-    const hold = await fixture.lock.lock()
-    for (let n = 0; n < 1_000; n++) {
-      notify(hold)
-      await clock.advance(1)
-    }
-    assert(port.count('GET') <= 52, `${port.count('GET')} times`)
-    await hold.unlock()
-    await clock.advance(20)
-  })
+  const textOf = (holder: string): string => JSON.stringify({ id: '1', holder, by: 'x', graceMs: 0 })
+  const WITHOUT_EFFECT: Readonly<Record<string, (hold: Hold) => unknown>> = {
+    'there is none': () => {},
+    'Redis does not let it': () => {
+      fixture.port.fault = ({ name }) => (name === 'GET' ? { errorReply: 'NOPERM No permissions' } : undefined)
+    },
+    'it is older than the grant': ({ holder }) => mark(holder, textOf(holder), 3_000),
+    'its operator has given up': async ({ holder }) => {
+      await fixture.clock.advance(4_000)
+      mark(holder, textOf(holder), 3_000)
+    },
+  }
+  for (const [why, prepare] of Object.entries(WITHOUT_EFFECT)) {
+    it(`a message about a mark makes its holder read it 50 times a second at most, although ${why}`, async () => {
+      const { clock, port } = fixture
+      for (let n = 0; n < 10; n++) marks.notified({ key: 'a', holder: `${fixture.client.id}:1` })
+      await settle()
+      assert.equal(port.count('GET'), 0)
+      const hold = await fixture.lock.lock()
+      await prepare(hold)
+      const { keepingAlive } = clock
+      for (let n = 0; n < 1_000; n++) {
+        notify(hold)
+        await clock.advance(1)
+      }
+      assert(port.count('GET') >= 40 && port.count('GET') <= 52, `${port.count('GET')} times`)
+      assert.equal(clock.keepingAlive, keepingAlive)
+      await hold.unlock()
+      await clock.advance(20)
+    })
+  }
 })
 
 describe('a notice that the holder missed', () => {
@@ -472,6 +492,20 @@ describe('a notice that the holder missed', () => {
     await clock.advance(300)
     assert.equal(hold.lostError?.reason, 'forced')
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('a notice counts as received once somebody listened, or may have', async () => {
+    const { context } = theirs
+    const hold = await fixture.lock.lock()
+    isReachable = isListening = false
+    const notices = new Notices(context as LeaseContext, theirs, hold.holder)
+    await notices.send()
+    assert.deepEqual([notices.isReceived, notices.isUnreachable], [false, false])
+    fixture.otherPort.once('PUBLISH', { errorReply: 'UNBLOCKED' })
+    await fixture.clock.advance(250)
+    await notices.send()
+    assert.equal(notices.isReceived, true)
+    await hold.unlock()
   })
 
   it('a notice is repeated four times a second, as long as the mark counts', async () => {
@@ -833,7 +867,8 @@ describe('forceUnlock({ holder })', () => {
       [{ holder: 'a:1', grace: 7 } as ForceUnlockOptions, 'grace'],
     ]
     for (const [options, path] of wrong) {
-      await assert.rejects(fixture.lock.forceUnlock(options as ForceUnlockOptions), { code: 'LOCK_CONFIG', path })
+      const forcing = fixture.lock.forceUnlock(options as ForceUnlockOptions)
+      await assert.rejects(forcing, { code: 'LOCK_CONFIG', path, lockName: 'a' })
     }
     const both = client.getReadWriteLock('a')
     for (const lock of [both.readLock(), both.writeLock()]) {
@@ -841,7 +876,8 @@ describe('forceUnlock({ holder })', () => {
       await assert.rejects(forcing, { code: 'LOCK_CONFIG', path: 'quarantineMs' })
     }
     const values = client.getFasterMultiLock('group', ['1'])
-    await assert.rejects(values.forceUnlock({ holder: 'a:1' }), { code: 'LOCK_CONFIG', path: 'forceUnlock' })
+    const forcing = values.forceUnlock({ holder: 'a:1' })
+    await assert.rejects(forcing, { code: 'LOCK_CONFIG', path: 'forceUnlock', lockName: 'group' })
     assert.equal(port.count(), 0)
   })
 
@@ -901,6 +937,29 @@ describe('forceUnlock({ holder })', () => {
     assert(asked >= 40 && asked <= 50, `${asked} times`)
     await assert.rejects(hold.unlock(), { reason: 'forced' })
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('forceUnlock({ holder }) ends with the client that called it', async () => {
+    const { clock } = fixture
+    isReachable = false
+    const hold = await fixture.lock.lock()
+    const forcing = force(hold, { graceMs: 5_000 })
+    await clock.advance(500)
+    const closing = fixture.other.close()
+    const closedAt = clock.now()
+    await assert.rejects(clock.until(forcing), { code: 'LOCK_CLIENT_CLOSED' })
+    assert(clock.now() - closedAt <= 200, `${clock.now() - closedAt} ms`)
+    await clock.until(closing)
+    await hold.unlock()
+  })
+
+  it('forceUnlock({ holder }) goes on although Redis cannot say for a moment who holds the lock', async () => {
+    const hold = await fixture.lock.lock()
+    const forcing = force(hold)
+    fixture.otherPort.once('lock/inspect', { errorReply: 'UNBLOCKED' })
+    fixture.otherPort.once('lock/inspect', { errorReply: 'UNBLOCKED' })
+    assert.deepEqual(await fixture.clock.until(forcing), { outcome: 'released' })
+    assert.equal(hold.lostError?.reason, 'forced')
   })
 
   it('the audit leaves out records that make no sense, and reasons that are no text', async () => {

@@ -225,7 +225,7 @@ describe('a hold on several locks', () => {
     await fixture.clock.advance(5_000)
     await hold.extend(20_000)
     assert(hold.remainingMs() > 19_000)
-    assert.throws(() => hold.handOver(), { code: 'LOCK_CONFIG', path: 'handOver' })
+    assert.throws(() => hold.handOver(), { code: 'LOCK_CONFIG', path: 'handOver', lockName: hold.lockName })
     fixture.port.fault = ({ name }) => (name === 'lock/renew' ? { errorReply: 'NOPERM no permissions' } : undefined)
     await assert.rejects(hold.extend(60_000), /NOPERM/)
     fixture.port.fault = () => undefined

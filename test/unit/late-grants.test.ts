@@ -38,6 +38,24 @@ describe('a grant that arrives after its caller gave up', () => {
     assert.equal(port.count('lock/renew'), 0)
   })
 
+  it('a grant whose caller gave up while it waited is released without a renewal before, however late it is', async () => {
+    const other = fakeClient(clock, new FakePort(clock, redis))
+    const held = await other.getLock('a').lock()
+    const controller = new AbortController()
+    const taking = client.getLock('a').lock({ signal: controller.signal })
+    await turn()
+    port.fault = ({ name }) => (name.startsWith('lock/acquire') ? { replyMs: 1_000 } : undefined)
+    await held.unlock()
+    await turn()
+    controller.abort()
+    await assert.rejects(taking, { name: 'AbortError' })
+    assert.deepEqual(redis.keys, ['a'])
+    await clock.advance(1_100)
+    assert.deepEqual(redis.keys, [])
+    assert.equal(port.count('lock/renew'), 0)
+    await clock.until(other.close())
+  })
+
   it('a late grant is renewed if its caller still waits, as what is left may end too soon', async () => {
     port.once('lock/acquire', { replyMs: 1_000 })
     const hold = await clock.until(client.getLock('a').lock())

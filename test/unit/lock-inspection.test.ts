@@ -28,6 +28,26 @@ describe('what is left of a lease', () => {
   })
 })
 
+describe('a question that Redis cannot answer now', () => {
+  it('a question is repeated while keys are being moved in a cluster, for commandTimeoutMs', async () => {
+    const { clock, lock, port } = fixture
+    const moving = { errorReply: 'TRYAGAIN Multiple keys request during rehashing of slot' }
+    port.once('lock/inspect', moving)
+    port.once('lock/inspect', { errorReply: 'CLUSTERDOWN The cluster is down' })
+    assert.equal(await clock.until(lock.isLocked()), false)
+    port.fault = () => moving
+    const startedAt = clock.now()
+    await assert.rejects(clock.until(lock.isLocked()), /^Error: TRYAGAIN/)
+    const tookMs = clock.now() - startedAt
+    assert(tookMs > 1_500 && tookMs <= 3_000, `${tookMs} ms`)
+    port.fault = () => ({ errorReply: 'LOADING' })
+    const before = port.count()
+    await assert.rejects(clock.until(lock.isLocked()), /LOADING/)
+    assert.equal(port.count(), before + 1)
+    port.fault = () => undefined
+  })
+})
+
 describe('isHeld()', () => {
   it('isHeld() is about the holder of the hold: false while another owner has the lock', async () => {
     const hold = await fixture.lock.lock()

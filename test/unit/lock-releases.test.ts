@@ -65,22 +65,26 @@ describe('a release', () => {
     }
   })
 
-  it('a release that Redis refuses to publish frees the lock, with a warning that names it', async () => {
-    const hold = await fixture.lock.lock()
-    const { keyspace } = fixture.redis
-    const execute = keyspace.execute.bind(keyspace)
-    keyspace.execute = (name, args) => {
-      if (/publish/i.test(name)) throw new FakeReplyError('NOPERM No permissions to access a channel')
-      return execute(name, args)
-    }
-    await hold.unlock()
-    assert.deepEqual(fixture.redis.keys, [])
-    assert.deepEqual(
-      fixture.warnings.map(({ code }) => code),
-      ['PUBLISH_REFUSED'],
-    )
-    assert.match(fixture.warnings[0]?.message ?? '', /^Redis released "a" but refused/)
-  })
+  for (const isRepeated of [false, true]) {
+    const which = isRepeated ? 'a repeated release' : 'a release'
+    it(`${which} that Redis refuses to publish frees the lock, with a warning that names it`, async () => {
+      const hold = await fixture.lock.lock()
+      const { keyspace } = fixture.redis
+      const execute = keyspace.execute.bind(keyspace)
+      keyspace.execute = (name, args) => {
+        if (/publish/i.test(name)) throw new FakeReplyError('NOPERM No permissions to access a channel')
+        return execute(name, args)
+      }
+      if (isRepeated) fixture.port.once('lock/release-queued', { errorReply: 'LOADING Redis is loading the dataset' })
+      await fixture.clock.until(hold.unlock())
+      assert.deepEqual(fixture.redis.keys, [])
+      assert.deepEqual(
+        fixture.warnings.map(({ code }) => code),
+        ['PUBLISH_REFUSED'],
+      )
+      assert.match(fixture.warnings[0]?.message ?? '', /^Redis released "a" but refused/)
+    })
+  }
 })
 
 describe('the place of a client in the turn queue', () => {
@@ -210,6 +214,25 @@ describe('a lock that is kept for atLeastMs', () => {
     assert.deepEqual(commands, ['lock/acquire'])
     assert.equal(fixture.redis.pttl('a'), 60_000)
     fixture.redis.delete('a')
+  })
+
+  it('a lock kept for atLeastMs is released if that time is over', async () => {
+    await fixture.clock.until(fixture.lock.withLock({ atLeastMs: 500 }, () => fixture.pause(500)))
+    assert.deepEqual(fixture.redis.keys, [])
+    const lost = fixture.lock.withLock({ atLeastMs: 500, maxHoldMs: 600 }, () => fixture.pause(700))
+    await assert.rejects(fixture.clock.until(lost), { reason: 'maxHold' })
+    assert.deepEqual(fixture.redis.keys, [])
+  })
+
+  it('a lock kept for atLeastMs is released at its end if the Redis client may take it once more, unless the process ends', async () => {
+    fixture.port.once('lock/acquire', { resentMs: 10 })
+    const { keepingAlive } = fixture.clock
+    await fixture.clock.until(fixture.lock.withLock({ atLeastMs: 700 }, () => {}))
+    assert.equal(fixture.clock.keepingAlive, keepingAlive)
+    const before = fixture.port.count()
+    await fixture.clock.advance(5_000)
+    assert(fixture.port.count() > before)
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
   it('a lock kept for atLeastMs has its lease cut to the rest of that time, if it is longer', async () => {

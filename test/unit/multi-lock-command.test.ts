@@ -6,7 +6,7 @@ import { canBeTakenTogether } from '../../src/locks/all-or-none.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { fakeClient } from '../support/fakes/fake-client.js'
 import { turn } from '../support/fakes/fake-clock.js'
-import { FakePort } from '../support/fakes/fake-port.js'
+import { FakePort, type Sent } from '../support/fakes/fake-port.js'
 
 class ClusterPort extends FakePort {
   readonly isCluster = true
@@ -187,6 +187,16 @@ describe('the command for several locks', () => {
     assert.deepEqual(fixture.redis.keys, [])
   })
 
+  it('what a single try of several locks may have taken is released however late that is noticed', async () => {
+    fixture.port.once('lock/acquire-all', { lost: 'reply' })
+    const taking = both.tryLock({ leaseTimeMs: 600_000 })
+    await turn()
+    fixture.clock.block(120_000)
+    await assert.rejects(fixture.clock.until(taking), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await fixture.clock.advance(1_000)
+    assert.deepEqual(fixture.redis.keys, [])
+  })
+
   it('a late reply to a command for several locks releases what it granted to a caller who left', async () => {
     for (const other of [undefined, fixture.other.getLock('y')]) {
       const holder = await other?.lock()
@@ -203,6 +213,20 @@ describe('the command for several locks', () => {
       assert.deepEqual(commands.slice(1), holder ? [] : ['lock/release', 'lock/release'])
       await holder?.unlock()
     }
+  })
+
+  it('what a command for several locks takes when the Redis client sends it again is released', async () => {
+    const other = await fixture.other.getLock('y').lock()
+    fixture.port.once('lock/acquire-all', { replyMs: 100 })
+    const taking = both.tryLock()
+    await turn()
+    fixture.port.reconnect()
+    assert.equal(await fixture.clock.until(taking), null)
+    await other.unlock()
+    const [{ keys, args }] = fixture.port.sent.filter(({ name }) => name === 'lock/acquire-all') as [Sent]
+    for (const [index, key] of keys.entries()) fixture.redis.set(key, args[index + 1] as string, 1, 30_000)
+    await fixture.clock.advance(2_000)
+    assert.deepEqual(fixture.redis.keys, [])
   })
 
   it('what a reply for several locks grants after the lease is over is released', async () => {

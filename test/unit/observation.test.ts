@@ -212,6 +212,14 @@ describe('several locks as one', () => {
     assert.equal(on('request:wait').length, 1)
   })
 
+  it('several locks as one are waited for once a round of a red lock was refused', async () => {
+    const locks = ['x', 'y', 'z'].map((name) => fixture.client.getLock(name))
+    const others = await Promise.all(['x', 'y'].map((name) => fixture.other.getLock(name).lock()))
+    assert.equal(await fixture.clock.until(getRedLock(...locks).tryLock({ waitTimeMs: 500 })), null)
+    assert.deepEqual(on('request:wait', 'kind'), [['red lock']])
+    for (const hold of others) await hold.unlock()
+  })
+
   it('several locks as one are one loss if a majority of a red lock is lost', async () => {
     const clientsOfRed = [1, 2, 3].map(() => fixture.connect({}).client)
     for (const { id } of clientsOfRed) clients.add(id)

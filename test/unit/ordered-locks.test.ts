@@ -1,7 +1,7 @@
 /** Whoever is served from an ordered lock's queue: with errors in the Redis in memory, which the order must show. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Hold, Lock } from '../../src/index.js'
+import type { Client, Hold, Lock } from '../../src/index.js'
 import { createTestRedis } from '../../src/testing/index.js'
 import { command, type Undo } from '../support/patched.js'
 
@@ -51,6 +51,32 @@ const ERRORS: Readonly<Record<string, () => Undo>> = {
     return args[1] === 'mode' && original(keys, args) !== null ? 'read' : original(keys, args)
   }),
 }
+
+describe('a queue with maxWaiters', () => {
+  const locks: Readonly<Record<string, (client: Client, maxWaiters?: number) => Lock>> = {
+    'lock in order': (client, maxWaiters) => client.getLock('a', { order: 'fifo', maxWaiters }),
+    'write lock in order': (client, maxWaiters) =>
+      client.getReadWriteLock('a', { order: 'fifo', maxWaiters }).writeLock(),
+    'fair lock': (client, maxWaiters) => client.getFairLock('a', { maxWaiters }),
+    'non-reentrant fair lock': (client, maxWaiters) => client.getNonReentrantFairLock('a', { maxWaiters }),
+  }
+  for (const [title, lockOf] of Object.entries(locks)) {
+    it(`a queue with maxWaiters refuses whom it has no place for, and says so: ${title}`, async () => {
+      await using redis = createTestRedis({ time: 'virtual' })
+      const client = redis.connect()
+      const hold = await lockOf(client, 0).lock()
+      const full = { code: 'LOCK_QUEUE_FULL', lockName: 'a', waiters: 0, holders: [hold.holder] }
+      await assert.rejects(redis.time.until(lockOf(redis.connect(), 0).lock()), full)
+      const waiting = [lockOf(redis.connect(), 1).lock()]
+      await redis.time.advance(10)
+      await assert.rejects(redis.time.until(lockOf(redis.connect(), 1).lock()), { ...full, waiters: 1 })
+      waiting.push(lockOf(redis.connect()).lock())
+      await redis.time.advance(10)
+      await hold.unlock()
+      for (const next of waiting) await (await redis.time.until(next)).unlock()
+    })
+  }
+})
 
 describe('the order of an ordered lock', () => {
   it('an ordered lock serves a reader, then a writer, then two readers together', async () => {

@@ -96,6 +96,25 @@ describe('a quarantine', () => {
     assert.equal((await readAudit(theirs.context))[0]?.outcome, 'freed')
   })
 
+  it('a quarantine is recorded only if there was one', async () => {
+    const hold = await fixture.lock.lock()
+    await fixture.clock.until(force(hold, { anyway: true, graceMs: 0 }))
+    await assert.rejects(hold.unlock(), { reason: 'gone' })
+    const next = await fixture.lock.lock()
+    const forcing = force(next, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
+    await fixture.clock.advance(100)
+    await next.unlock()
+    assert.deepEqual(await fixture.clock.until(forcing), { outcome: 'released' })
+    const records = await readAudit(theirs.context)
+    assert.deepEqual(
+      records.map((record) => [record.outcome, 'quarantineMs' in record]),
+      [
+        ['released', false],
+        ['freed', false],
+      ],
+    )
+  })
+
   it('a quarantine does not begin if the holder releases the lock at the last moment', async () => {
     const { clock, redis, otherPort, lock } = fixture
     const hold = await lock.lock()

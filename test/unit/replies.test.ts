@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
+  advised,
   isErrorOf,
   isLasting,
   isRetryable,
@@ -113,6 +114,21 @@ describe('an error', () => {
       'LOADING',
     ]) {
       assert.deepEqual([isRetryable(error), isLasting(error), mayHaveRun(error)], [false, false, false])
+    }
+  })
+
+  it('an error that leaves its reader at a loss gets advice once, also if it is frozen', () => {
+    const moving = new Error('TRYAGAIN Multiple keys request during rehashing of slot')
+    for (const _ of ['at first', 'again']) assert.equal(advised(moving), moving)
+    assert.match(moving.message, /^TRYAGAIN .* of slot: a slot [^:]* is being moved, [^:]*: wait until .* fix`$/)
+    assert(moving.stack?.startsWith(`Error: ${moving.message}\n`), moving.stack)
+    const elsewhere = new Error('ERR Script attempted to access a non local key in a cluster node')
+    assert.match((advised(elsewhere) as Error).message, /cluster node: this is a node of a cluster, .* share a slot$/)
+    const frozen = Object.freeze(new Error('TRYAGAIN'))
+    assert.equal(advised(frozen), frozen)
+    for (const other of [new Error('OOM'), new Error('no TRYAGAIN'), 'TRYAGAIN', undefined]) {
+      const before = String(other)
+      assert.equal(String(advised(other)), before)
     }
   })
 

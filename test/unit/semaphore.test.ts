@@ -87,6 +87,22 @@ describe('permits of a semaphore', () => {
     await client.getSemaphore('s').reducePermits(1)
   })
 
+  it('permits that were given back leave no reply behind in Redis in the end', async () => {
+    port.once('semaphore/acquire', { lost: 'reply' })
+    await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(1_000)
+    const before = port.count('idempotency/forget')
+    await clock.advance(1_300_000)
+    await semaphore.addPermits(1) // its own stored reply is deleted with those that are old
+    await clock.advance(1_000)
+    const forgotten = port.sent.filter(({ name }) => name === 'idempotency/forget').slice(before)
+    assert.deepEqual(
+      forgotten.map(({ args }) => args.length),
+      [2],
+    )
+    await semaphore.reducePermits(1)
+  })
+
   it('permits whose release did not arrive are free once Redis can be reached again within a minute', async () => {
     await semaphore.acquire()
     port.fault = ({ name }) => (name === 'semaphore/release' ? { lost: 'request' } : undefined)
@@ -102,6 +118,16 @@ describe('permits of a semaphore', () => {
     port.once('semaphore/acquire', { errorReply: 'WRONGTYPE Operation against a key holding the wrong kind of value' })
     await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_WRONG_TYPE' })
     assert.equal(port.count('semaphore/cancel'), 0)
+  })
+
+  it('permits that Redis refuses to change are certain to be as they were', async () => {
+    port.once('semaphore/add-permits', { errorReply: 'NOPERM No permissions to access a key' })
+    await assert.rejects(clock.until(semaphore.addPermits(1)), /NOPERM/)
+    port.once('semaphore/add-permits', { errorReply: 'UNBLOCKED' })
+    port.once('semaphore/add-permits', { errorReply: 'NOPERM No permissions to access a key' })
+    await assert.rejects(clock.until(semaphore.addPermits(1)), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(1_000)
+    await semaphore.reducePermits(1)
   })
 
   it('permits that are not there are asked for again every 5 s, as a message may be lost', async () => {
@@ -221,6 +247,33 @@ describe('permits with leases', () => {
     assert.equal(await semaphore.getLeaseTime(last), 1)
     await clock.advance(1)
     await assert.rejects(semaphore.getLeaseTime(last), { code: 'LOCK_NOT_HELD' })
+  })
+
+  it('permits with leases are set once, as all permits are', async () => {
+    const clock = new FakeClock()
+    const client = fakeClient(clock, new FakePort(clock, new FakeRedis(clock, Date.now())))
+    for (const semaphore of [client.getPermitExpirableSemaphore('leased'), client.getSemaphore('plain')]) {
+      assert.deepEqual([await semaphore.trySetPermits(3), await semaphore.trySetPermits(4)], [true, false])
+      assert.equal(await semaphore.availablePermits(), 3)
+      await semaphore.addPermits(2)
+      await semaphore.addPermits(0)
+      assert.equal(await semaphore.availablePermits(), 5)
+      assert.deepEqual([await semaphore.delete(), await semaphore.delete()], [true, false])
+    }
+    await clock.until(client.close())
+  })
+
+  it('permits with leases are released by different ids of one semaphore, at most so many at once', async () => {
+    const clock = new FakeClock()
+    const client = fakeClient(clock, new FakePort(clock))
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    const id = (n: number): string => n.toString(16).padStart(32, '0')
+    const many = Array.from({ length: 1_001 }, (_, n) => id(n))
+    for (const ids of [[], many, [id(0xa), id(0xa).toUpperCase()]]) {
+      await assert.rejects(semaphore.release(ids), { code: 'LOCK_CONFIG', path: 'permitIds', lockName: 's' })
+    }
+    await assert.rejects(semaphore.release([id(1), 1 as never]), { path: 'permitIds[1]', lockName: 's' })
+    await clock.until(client.close())
   })
 
   it('permits with leases that are released by their ids are reported released, however many copies arrive', async () => {

@@ -211,6 +211,12 @@ describe('the watchdog thread, seen from its clients', () => {
     assert.equal(messages()[0]?.registration?.file, undefined)
   })
 
+  it('a watchdog thread has no renewal in flight for a lease that it does not know', async () => {
+    const client = open(ECHO)
+    await client.start()
+    assert.equal(client.unwatch(held()), false)
+  })
+
   it('a watchdog thread that ends is reported, restarted, and sent every lease again under a new id', async () => {
     const client = open(ECHO)
     await client.start()

@@ -1,6 +1,7 @@
 /** The watchdog thread itself: when it connects, what it renews, and what it reports. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { PortEvents } from '../../src/adapters/port.js'
 import { lockRenew } from '../../src/lua/generated.js'
 import { ALIVE_AT, FIRST_SLOT, type FromThread, micros, TAKE_OVER_AT } from '../../src/watchdog/thread-protocol.js'
 import { ThreadRenewals } from '../../src/watchdog/thread-renewals.js'
@@ -233,6 +234,16 @@ describe('the connection of the watchdog thread', () => {
     await clock.advance(60_000)
     assert.deepEqual([attempts, posted.at(-1)], [13, { client: 7, isReady: true }])
     assert.equal(posted.length, 13)
+  })
+
+  it('the connection of the watchdog thread is told that its scripts grant nothing', async () => {
+    const told: PortEvents[] = []
+    port.listen = (events) => told.push(events)
+    await register()
+    assert.deepEqual(
+      told.map(({ confirmsGrants }) => confirmsGrants),
+      [false],
+    )
   })
 
   it('the connection of the watchdog thread fails with the message and the code of the error, whatever that is', async () => {

@@ -192,6 +192,15 @@ describe('a wait queue', () => {
     assert.equal(waiting.value, 'me')
   })
 
+  it('a wait queue of a single waiter with a place of its own ends with its wait', async () => {
+    const { clock, tools } = fixture
+    fixture.takenUntil = Number.POSITIVE_INFINITY
+    const own = { leaveTurnQueue: () => {}, ownTicket: { number: '7', since: undefined } }
+    const waiting = waitFor({ ...fixture.waitOf('one', { waitTimeMs: 500 }), ...own, channel: undefined }, tools)
+    assert.equal(await clock.until(waiting), undefined)
+    assert.equal(tools.waitQueues.at('a'), undefined)
+  })
+
   it('a wait queue without a channel has a head that asks every 250 ms', async () => {
     fixture.takenUntil = Number.POSITIVE_INFINITY
     const wait = { ...fixture.waitOf('me'), channel: undefined }

@@ -337,7 +337,7 @@ describe('a subscription', () => {
       let calls = 0
       const listener = wakeups.listen(CHANNEL, () => calls++)
       await turn()
-      assert.deepEqual([listener.isLive, listener.isRefused, calls], [false, false, 0])
+      assert.deepEqual([listener.isLive, listener.isRefused, calls, clock.keepingAlive], [false, false, 0, 0])
       await clock.advance(1_000)
       assert.deepEqual([listener.isLive, calls, port.count('SUBSCRIBE') - before], [true, 1, 3])
       listener.leave()

@@ -357,6 +357,15 @@ describe('a call that waits inside locks of its own', () => {
     await idle.unlock()
   })
 
+  it('a call that waits for a holder is in no deadlock because somebody else waits for its own lock', async () => {
+    const held = await lock('x').lock()
+    const asking = lock('z').withLock(async () => await heldBy({ waitTimeMs: 2_000 }, lock('x')))
+    const other = lock('z').tryLock({ waitTimeMs: 10_000 })
+    assert.doesNotMatch((await asking) ?? '', /deadlock/)
+    await (await fixture.clock.until(other))?.unlock()
+    await held.unlock()
+  })
+
   it('a call that waits for two chains that wait for each other is not part of their deadlock', async () => {
     const others = [chain('x', 'y'), chain('y', 'x')]
     await lock('z').withLock(async () => {
