@@ -34,6 +34,8 @@ const NAMES = { 'test/harness/simulation/simulation.test.js': 'keep every promis
 const PROGRESS_MS = 10_000
 /** How long a test file usually takes, at most. */
 const MAX_USUAL_MS = 200_000
+/** A test file that takes longer costs more than the compiler. */
+const SLOW_MS = 3_000
 
 const HELP = `npm run verify -- mutants [options]
 
@@ -154,20 +156,29 @@ async function reach() {
 async function judge(mutant, copy) {
   const { id, fileName } = mutant
   const reaching = tests.filter(({ reached }) => reached.has(id))
-  if (reaching.length > 0) await compile(copy, fileName, changed(mutant))
+  const fast = reaching.filter(({ ms }) => ms <= SLOW_MS)
+  const slow = reaching.filter((test) => !fast.includes(test))
+  await compile(copy, fileName, changed(mutant))
   try {
-    for (const { file, ms, known } of reaching) {
-      const run = await runTest(copy, file, ms, [], { KNOWN_FAILURES: JSON.stringify(known) })
-      if (!run.hasFinished) return run.isHung ? 'hung' : 'failed'
-    }
+    const verdict = await noticedBy(fast, copy)
+    if (verdict) return verdict
+    if (!compiles(mutant, copy)) return 'does not compile'
+    return (await noticedBy(slow, copy)) ?? (reaching.length > 0 ? 'survived' : 'not reached')
   } finally {
     await compile(copy, fileName, sources.get(fileName))
   }
-  if (!compiles(mutant, copy)) return 'does not compile'
-  return reaching.length > 0 ? 'survived' : 'not reached'
 }
 
-/** `npm run check` notices what does not compile. Asked last, because tests are faster. */
+/** @returns how they notice what was changed in the copy; undefined: not at all */
+async function noticedBy(some, copy) {
+  for (const { file, ms, known } of some) {
+    const run = await runTest(copy, file, ms, [], { KNOWN_FAILURES: JSON.stringify(known) })
+    if (!run.hasFinished) return run.isHung ? 'hung' : 'failed'
+  }
+  return undefined
+}
+
+/** `npm run check` notices what does not compile. Asked after most tests, because they are faster. */
 function compiles(mutant, { place }) {
   const project = join(place, 'types')
   cpSync(join(root, 'src'), join(project, 'src'), { recursive: true })
