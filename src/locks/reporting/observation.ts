@@ -321,11 +321,11 @@ export function renewalEnded(lease: RenewedLease, result: RenewalResult): void {
 }
 
 export function warned(clientId: string, warning: Error): void {
-  if (WARNING.hasSubscribers) WARNING.publish({ clientId, warning } satisfies WarningMessage)
+  WARNING.publish({ clientId, warning } satisfies WarningMessage)
 }
 
 export function commandFailed(clientId: string, error: unknown): void {
-  if (COMMAND_ERROR.hasSubscribers) COMMAND_ERROR.publish({ clientId, error } satisfies CommandErrorMessage)
+  COMMAND_ERROR.publish({ clientId, error } satisfies CommandErrorMessage)
 }
 
 function pathOf({ lease }: Hold, hasWaited: boolean): AcquirePath {
