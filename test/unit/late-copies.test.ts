@@ -182,6 +182,17 @@ for (const { title, isFor, run } of ENDS) {
   })
 }
 
+it('a lock is released once more when no copy can take it any more, however short its lease was', async () => {
+  const { clock, port, lock } = fixture
+  port.once('lock/acquire', { lost: 'reply' })
+  const sentAt = clock.now()
+  await assert.rejects(clock.until(lock.tryLock({ leaseTimeMs: 100 })), { code: 'LOCK_OUTCOME_UNKNOWN' })
+  await clock.advance(20_000)
+  const last = (port.sent.filter(({ name }) => name.startsWith('lock/release')).at(-1)?.at ?? 0) - sentAt
+  const { lateAfterMs } = lock.context.scripts
+  assert(last >= lateAfterMs && last <= lateAfterMs + 1_000, `last released after ${last} ms`)
+})
+
 describe('copies of the commands that take a lock', () => {
   const LATE_MS = 4_000
   let scripts: { reconnects: number; lateAfterMs: number }

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import type { HoldTerms } from '../../src/locks/hold.js'
+import { HoldDeadlines, leasedUntil, timesRequested } from '../../src/locks/lease-deadline.js'
 import type { ThreadClient } from '../../src/watchdog/thread-client.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
@@ -284,4 +286,18 @@ describe('what an outer hold has of a nested one', () => {
     assert.deepEqual(fixture.redis.keys, [])
     await fixture.clock.advance(WATCHDOG_MS)
   })
+})
+
+it('a renewal of reads that all have leases of their own prolongs neither them nor the write around them', () => {
+  const write = new HoldDeadlines<string>(undefined)
+  const reads = new HoldDeadlines<string>(write)
+  for (const [holds, leaseTimeMs] of [
+    [write, 2_000],
+    [reads, 1_000],
+  ] as const) {
+    holds.set('one', timesRequested(0, { leaseTimeMs } as HoldTerms, WATCHDOG_MS))
+    holds.renew(10, WATCHDOG_MS)
+    assert.deepEqual([holds.get('one')?.leasedUntil, holds.renewableUntil], [leasedUntil(0, leaseTimeMs), 0])
+  }
+  assert.equal(write.get('one')?.leasedUntil, leasedUntil(0, 2_000))
 })

@@ -7,6 +7,14 @@ import type { Client } from '../../src/client.js'
 import { getMultiLock, getRedLock, type Hold, type HoldfastChannels } from '../../src/index.js'
 import { applyMark } from '../../src/locks/breaking/apply-mark.js'
 import type { Lock } from '../../src/locks/lock.js'
+import {
+  endIsObserved,
+  holdEnded,
+  holdForced,
+  observeRequest,
+  renewalEnded,
+  runObserved,
+} from '../../src/locks/reporting/observation.js'
 import { forcedKey } from '../../src/wire/keys.js'
 import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { turn } from '../support/fakes/fake-clock.js'
@@ -417,6 +425,34 @@ describe('a warning', () => {
     assert.match(String(on('command:error', 'error')[0]), /OOM/)
     assert.deepEqual(on('warning', 'warning'), [fixture.warnings])
     assert.deepEqual(on('hold:end', 'path'), [['released']])
+  })
+})
+
+describe('a message that nobody receives', () => {
+  it('a message that nobody receives is not made', () => {
+    for (const name of NAMES) unsubscribe(name, receive)
+    const unread = new Proxy({}, { get: () => assert.fail('it is read') }) as never
+    renewalEnded(unread, 'renewed' as never)
+    holdForced(unread, { by: 'ops', reason: undefined, graceMs: 0 } as never, 'overrun')
+    assert.equal(
+      runObserved(unread, () => 7),
+      7,
+    )
+    assert.equal(observeRequest(fixture.lock, {} as never, 0), undefined)
+    const context = { hasListeners: () => false }
+    const ended = new Proxy({ lease: { context }, hasCaller: true } as Record<string | symbol, unknown>, {
+      get: (hold, name) => hold[name] ?? assert.fail('it is read'),
+    })
+    holdEnded(ended as never, 'released')
+  })
+
+  it('a message about the end of a hold is received by a subscriber or by a listener', () => {
+    const { context } = fixture.lock
+    assert.equal(endIsObserved(context), true)
+    for (const name of NAMES) unsubscribe(name, receive)
+    assert.equal(endIsObserved(context), false)
+    fixture.client.on('released', () => {})
+    assert.equal(endIsObserved(context), true)
   })
 })
 
