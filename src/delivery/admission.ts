@@ -62,6 +62,7 @@ export class Admission {
   /** Calls have received their replies, or failed. */
   finished(calls: number): void {
     this.#inFlight -= calls
+    if (this.#heldBack.length === 0) return
     this.#repliedAt = this.#clock.now()
     this.#admit()
   }

@@ -20,7 +20,7 @@ interface AcquiringClient {
 export function untilReady(client: AcquiringClient, lock: Named, leaseTimeMs?: number): Promise<void> | undefined {
   const { scripts, replication } = client
   const hasRoom = leaseTimeMs === undefined || scripts.admission.hasRoom(leaseTimeMs)
-  if (hasRoom && replication.isLocated(lock.key)) return undefined
+  if (hasRoom && (!replication.isWanted || replication.isLocated(lock.key))) return undefined
   return prepare(client, lock, hasRoom ? undefined : leaseTimeMs)
 }
 

@@ -111,7 +111,7 @@ export class Scripts {
   #dispatch(caller: Caller, timeoutMs: number, now: number): void {
     const { call } = caller
     const key = call.keys[0] as string
-    const isAlone = this.#goesBySlot || !this.#isWithOthers(key)
+    const isAlone = this.#goesBySlot || (this.#placement !== undefined && !this.#placement.isWithOthers(key))
     if (isAlone) {
       if (!this.#goesBySlot) this.#learnLater(key)
       // A program that makes one call at a time has nothing to combine.

@@ -145,7 +145,7 @@ export class Acquisition implements DirectAttempt<Hold> {
 class SentAttempt implements ScriptCaller, LockAttempt<Lease> {
   hasWon = false
   isForced = false
-  attempted = 0
+  attempted = -1
   /** The route of the grant, if it is to be confirmed there. */
   route: string | undefined = undefined
 

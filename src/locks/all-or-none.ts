@@ -106,7 +106,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     const { scripts, replication, attempts, clock } = this.#context
     const route = replication.routeTo(this.#first.key)
     if (this.#leases.length === 0) this.#leases = this.#locks.map((lock) => lock.possess())
-    const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false, attempted: 0 }))
+    const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false, attempted: -1 }))
     for (const one of ours) attempts.add(one)
     let sentAt = clock.now()
     let isGranted = false

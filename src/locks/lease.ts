@@ -58,8 +58,8 @@ export class Lease implements Watched, HeldLease {
   readonly context: LeaseContext
   readonly copies: LateCopies
   /** Its places in the sets of leases: see `DenseSet`. */
-  registered = 0
-  watched = 0
+  registered = -1
+  watched = -1
   readonly #holds: HoldDeadlines<Hold>
   leasedAt = 0
   /** From the grant, if the lock is fenced. */

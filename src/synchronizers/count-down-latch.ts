@@ -35,7 +35,6 @@ class Gate {
   readonly #abort = new AbortController()
   readonly #onEmpty: () => void
 
-  /** @param onEmpty  called whenever nobody waits, perhaps repeatedly */
   constructor(onEmpty: () => void) {
     this.#onEmpty = onEmpty
   }
@@ -54,8 +53,7 @@ class Gate {
   }
 
   leave(waiter: Waiter): void {
-    this.#waiters.delete(waiter)
-    if (this.#isEmpty()) this.#abort.abort()
+    if (this.#waiters.delete(waiter) && this.#isEmpty()) this.#abort.abort()
   }
 
   /** @returns whether no waiter is left */
@@ -192,7 +190,9 @@ export class CountDownLatch {
     gates.set(context, ours)
     const present = ours.get(key)
     if (present) return present
-    const gate = new Gate(() => ours.delete(key)) // later waiters ask again
+    const gate = new Gate(() => {
+      if (ours.get(key) === gate) ours.delete(key) // later waiters ask again
+    })
     ours.set(key, gate)
     void this.#watch(gate)
     return gate
@@ -213,6 +213,7 @@ export class CountDownLatch {
       isTransient: isRetryable,
       queue: `latch/${key}`,
       channel: latchChannel(key),
+      isShared: true,
       deadlineAt: Number.POSITIVE_INFINITY,
       signal: gate.signal,
     }

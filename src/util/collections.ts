@@ -16,7 +16,7 @@ export class DenseSet<T extends object> {
 
   /**
    * @param field  the property in which an item keeps its place. Each set has its own. It is fastest if the items are created
-   *   with it, as 0
+   *   with it, as -1
    * @param onDeleted  called when an item was deleted
    */
   constructor(field: string, onDeleted?: () => void) {
@@ -29,23 +29,27 @@ export class DenseSet<T extends object> {
   }
 
   has(item: T): boolean {
-    return this.#items[this.#placeOf(item)] === item
+    const place = (item as Placed)[this.#field] ?? -1
+    // Reading an array at -1 is slow.
+    return place >= 0 && this.#items[place] === item
   }
 
   add(item: T): void {
-    if (this.has(item)) return
+    const place = (item as Placed)[this.#field] ?? -1
+    if (place >= 0 && this.#items[place] === item) return
     ;(item as Placed)[this.#field] = this.#items.length
     this.#items.push(item)
   }
 
   delete(item: T): void {
-    if (!this.has(item)) return
-    const place = this.#placeOf(item)
+    const place = (item as Placed)[this.#field] ?? -1
+    if (place < 0 || this.#items[place] !== item) return
     const last = this.#items.pop() as T
     if (last !== item) {
       this.#items[place] = last
       ;(last as Placed)[this.#field] = place
     }
+    ;(item as Placed)[this.#field] = -1
     this.#onDeleted?.()
   }
 
@@ -56,11 +60,6 @@ export class DenseSet<T extends object> {
   /** Iterates over a snapshot: items may be added and deleted meanwhile. */
   [Symbol.iterator](): Iterator<T> {
     return [...this.#items].values()
-  }
-
-  /** Of an item that is not in this set, any place: another item is there. */
-  #placeOf(item: T): number {
-    return (item as Placed)[this.#field] ?? 0
   }
 }
 
