@@ -1,9 +1,9 @@
-// Scripts and their calls.
-import { createHash } from 'node:crypto'
+// Scripts and their calls. Bundled with generated.ts for both module systems, so it imports nothing of Node.
 
 /** A script of `generated.ts`. */
 export interface Script {
   readonly name: string
+  /** By which Redis knows it: see variants.ts. */
   readonly sha1: string
   /** Whether it does nothing if it reaches Redis after its caller has stopped waiting for the reply. */
   readonly expires?: true
@@ -12,12 +12,7 @@ export interface Script {
 
 /** @param text  without its title @param expires  as of `Script` */
 export function script(name: string, text: string, expires?: true): Script {
-  const titled = `-- holdfast ${name}\n${text}`
-  return { name, sha1: sha1Of(titled), ...(expires && { expires }), text: titled }
-}
-
-export function sha1Of(text: string): string {
-  return createHash('sha1').update(text).digest('hex')
+  return { name, sha1: '', ...(expires && { expires }), text: `-- holdfast ${name}\n${text}` }
 }
 
 export type Argument = string | number

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { lockAcquire, lockRenew, SCRIPTS } from '../../src/lua/generated.js'
+import '../../src/lua/variants.js'
 
 /** From the compiled test in build/test/unit. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
