@@ -20,6 +20,12 @@ export class JavaError extends Error {
   }
 }
 
+/** Some versions throw if a pause of the machine leaves too little of the wait to subscribe: the caller is refused either way. */
+export function refusedUnsubscribed(error: Error): false {
+  if (error.message.includes('Unable to acquire subscription lock')) return false
+  throw error
+}
+
 /** For an argument of type long, int, Duration, TimeUnit, or several locks or texts. Plain text is a String. */
 export type JavaArgument = string & { readonly typed: unique symbol }
 const typed = (letter: string, text = ''): JavaArgument => `${letter}${text}` as JavaArgument
@@ -289,7 +295,8 @@ export class JavaOwner {
   /** Without a wait time it tries once, with the watchdog's lease; -1 as lease is the watchdog's too. */
   async tryLock(waitMs?: number, leaseMs = -1): Promise<boolean> {
     if (waitMs === undefined) return (await this.call('tryLock')) === true
-    return (await this.call('tryLock', long(waitMs), long(leaseMs), MILLISECONDS)) === true
+    const taking = this.call('tryLock', long(waitMs), long(leaseMs), MILLISECONDS)
+    return (await taking.catch(refusedUnsubscribed)) === true
   }
 
   async unlock(): Promise<void> {

@@ -9,6 +9,7 @@ import {
   long,
   MILLISECONDS,
   type Redisson,
+  refusedUnsubscribed,
   text,
   texts,
 } from './redisson.js'
@@ -126,7 +127,8 @@ async function javaSemaphore(redisson: Redisson, name: string, threads: JavaThre
     },
     async tryAcquire(permits = 1, waitMs = 0) {
       const wait = waitMs === 0 ? [] : [long(waitMs), MILLISECONDS]
-      return (await threads.call(semaphore, 'tryAcquire', int(permits), ...wait)) === true ? taken(permits) : null
+      const taking = threads.call(semaphore, 'tryAcquire', int(permits), ...wait)
+      return (await taking.catch(refusedUnsubscribed)) === true ? taken(permits) : null
     },
   }
 }
@@ -146,8 +148,8 @@ async function javaPermits(redisson: Redisson, name: string, threads: JavaThread
     },
     async tryAcquire(permits = 1, waitMs = 0) {
       const args = [int(permits), long(waitMs), long(LONG_LEASE_MS), MILLISECONDS]
-      const reply = await threads.call(semaphore, 'tryAcquire', ...args)
-      return (reply as JavaValue[]).length > 0 ? taken(reply) : null
+      const reply = await threads.call(semaphore, 'tryAcquire', ...args).catch(refusedUnsubscribed)
+      return reply && (reply as JavaValue[]).length > 0 ? taken(reply) : null
     },
   }
 }
