@@ -127,7 +127,7 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     mode: () => dice.pick(['read', 'write']),
     values: () => dice.some(DIGESTS),
     priority: () => dice.pick([0, 0, 1, -1, 1_000]),
-    place: () => dice.pick(['', '', '1', '3']),
+    place: () => dice.pick(['', '', '1', '2.5']),
     maxWaiters: () => dice.pick([-1, -1, 0, 2]),
     queueTtlMs: () => dice.pick([0, 1, 50, 60_000]),
     timeToLiveMs: () => dice.pick([0, 0, 1, 50, 60_000]),
