@@ -31,10 +31,15 @@ export function int(least: number, most = MAX_INT): Check<number> {
   }
 }
 
+/** A value as a word; '' for an object, which may not even have a text. */
+export function wordOf(value: unknown): string {
+  return typeof value === 'object' ? '' : String(value)
+}
+
 /** The words of YAML 1.1, which Java reads. */
 export const flag: Check<boolean> = (value, path) => {
-  if (/^(true|yes|on)$/i.test(String(value))) return true
-  if (/^(false|no|off)$/i.test(String(value))) return false
+  if (/^(true|yes|on)$/i.test(wordOf(value))) return true
+  if (/^(false|no|off)$/i.test(wordOf(value))) return false
   throw new ConfigError(path, value, 'true or false')
 }
 
@@ -106,7 +111,7 @@ export function inCode<T>(
 
 /** A duration in ISO 8601, as `java.time.Duration` reads and writes it. Converted to ms. */
 export const isoDuration: Check<number> = (value, path) => {
-  const match = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/i.exec(String(value))
+  const match = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/i.exec(wordOf(value))
   const [, days, hours, minutes, seconds] = match ?? []
   const parts = [days, hours, minutes, seconds]
   if (parts.every((part) => part === undefined)) throw new ConfigError(path, value, 'a duration such as PT1S or PT0.1S')

@@ -17,6 +17,7 @@ import {
   optionalText,
   secret,
   text,
+  wordOf,
 } from './checks.js'
 import { delayStrategy } from './delay.js'
 import { type TlsFiles, tlsFiles } from './tls.js'
@@ -352,7 +353,7 @@ function checkKeys(keys: Keys, values: Readonly<Record<string, unknown>>, at: st
     const key = Object.hasOwn(keys, name) ? keys[name] : undefined
     if (!key && isRemoved(name)) ignored.push({ path, reason: 'Redisson removed it before 3.12' })
     else if (!key) throw new ConfigError(path, undefined, adviceOn(name, at, value, KEYS))
-    else if (key.isPositive && /^(0|-1)$/.test(String(value))) ignored.push({ path, reason: 'the default applies' })
+    else if (key.isPositive && /^(0|-1)$/.test(wordOf(value))) ignored.push({ path, reason: 'the default applies' })
     else if (value !== null && value !== undefined) {
       checked[name] = key.check(value, path)
       if (!key.isUsed && !isStandard(value, key.standard)) ignored.push({ path, reason: key.effect })
@@ -362,7 +363,7 @@ function checkKeys(keys: Keys, values: Readonly<Record<string, unknown>>, at: st
 }
 
 function isStandard(value: unknown, standard: string | undefined): boolean {
-  return standard !== undefined && (isJava(value, standard) || String(value).toLowerCase() === standard.toLowerCase())
+  return standard !== undefined && (isJava(value, standard) || wordOf(value).toLowerCase() === standard.toLowerCase())
 }
 
 /** An error as in Redisson, although pool sizes have no effect here. */

@@ -28,6 +28,16 @@ async function isAccepted(text: string, key: string): Promise<boolean> {
 }
 
 suite('a rejected configuration', () => {
+  it('a value that has no text is refused by its path, whatever the key is for', () => {
+    const none = { toString: false }
+    for (const key of ['sentinelsDiscovery', 'retryInterval', 'readMode', 'masterName', 'database']) {
+      const config = { sentinelServersConfig: { [key]: none } } as unknown as RedissonConfig
+      assert.throws(() => describe(config), { code: 'LOCK_CONFIG' }, key)
+    }
+    const config = { ...singleServer({}), keepPubSubOrder: none } as unknown as RedissonConfig
+    assert.throws(() => describe(config), { code: 'LOCK_CONFIG' })
+  })
+
   it('an unknown key is rejected, with a suggestion', async () => {
     await expectRejected(singleServer({ adress: 'redis://a:1' }), {
       path: 'singleServerConfig.adress',
