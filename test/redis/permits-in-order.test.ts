@@ -191,9 +191,9 @@ for (const [title, semaphoreOf] of Object.entries(SEMAPHORES)) {
       const { second, release } = await open(1)
       const { admin } = fixture.server
       const seconds = Number((await admin.time())[0])
-      for (let n = 1; n <= 20; n++) await admin.zadd(QUEUE, n, `${client}:${n}:1`)
+      for (let n = 1; n <= 300; n++) await admin.zadd(QUEUE, n, `${client}:${n}:1`)
       await admin.zadd(orderedClients('a'), seconds * 1_000 + 13_000, client)
-      const { taken } = await queue(20, () => second.take())
+      const { taken } = await queue(300, () => second.take())
       const latenessMs = measureLateness()
       const releasedAt = performance.now()
       await release()
@@ -203,12 +203,12 @@ for (const [title, semaphoreOf] of Object.entries(SEMAPHORES)) {
       return { tookMs, lateMs: latenessMs() }
     }
 
-    it(`waiters of a dead client cost the next one for ${title} nothing`, async () => {
+    it(`waiters of a dead client cost the next one for ${title} nothing, however many there are`, async () => {
       const { tookMs, lateMs } = await waitBehind('dead')
       assert(tookMs < 200 + lateMs, `${tookMs} ms`)
     })
 
-    it(`waiters of a frozen client cost the next one for ${title} 1 s in all`, async () => {
+    it(`waiters of a frozen client cost the next one for ${title} 1 s in all, however many there are`, async () => {
       const frozen = fixture.server.admin.duplicate()
       fixture.onEnd(() => frozen.disconnect())
       await frozen.subscribe(`${INBOX_PREFIX}frozen`)

@@ -1,11 +1,8 @@
 -- include queue/enqueue
+-- include queue/reach
 -- include queue/tell
 
 -- Permits in order: who waits is called when there are enough for it and for all before it, and then asks for its own.
--- How long a waiter that was called may take to ask, ms: less than the second after which the next one asks.
-local CALL_MS = 900
--- Whether nobody may have received a message that somebody receives: in a cluster only this server is counted.
-local IS_CLUSTER = false
 
 local function permitsOf(waiter)
   return tonumber(string.match(waiter, '^.*:(%d+)$') or 1)
@@ -16,37 +13,41 @@ local function leaveQueue(queue, clients, waiter)
   redis.call('zrem', clients, waiter)
 end
 
--- Calls a waiter. Its client is believed to be alive as long as the call lasts, until it asks. A client that receives no message
--- is gone, unless it was heard of a moment ago: then it is still subscribing. Returns whether the waiter may come.
+-- Calls a waiter, unless that was done. Returns whether it may come; otherwise it has left the queue.
 local function callOne(queue, clients, inboxPrefix, waiter, now, wasHeard)
-  local client, deadline = clientOf(waiter), believedUntil(clients, waiter) or 0
-  wasHeard[client] = wasHeard[client] or IS_CLUSTER or deadline >= now + ALIVE_MS - CALL_MS
-  if notifyWaiter(inboxPrefix, waiter, 'turn') == 0 and not wasHeard[client] then
-    leaveQueue(queue, clients, waiter)
-    return false
+  if redis.call('zscore', clients, waiter) then
+    return true
+  elseif reach(clients, inboxPrefix, waiter, now, wasHeard) then
+    redis.call('zadd', clients, now + ANSWER_MS, waiter)
+    return true
   end
-  redis.call('zadd', clients, now + CALL_MS, waiter)
-  believe(clients, waiter, math.min(deadline, now + CALL_MS))
-  return true
+  leaveQueue(queue, clients, waiter)
+  return false
 end
 
--- Calls the first waiters, as many as there are permits for, and tells the next client to ask after a while.
+-- Calls the first waiters, as many as there are permits for, and tells the next client to ask after a while. Returns whether there
+-- are more to remove than one call does: then a waiter is told to ask.
 local function callFirst(queue, clients, inboxPrefix, available, now)
-  local first, wasHeard = nil, {}
-  for _, waiter in ipairs(redis.call('zrange', queue, 0, STEPS - 1)) do
-    if permitsOf(waiter) > available then
+  local called, wasHeard, isUnfinished = {}, {}, true
+  for _ = 1, STEPS do
+    local waiter = redis.call('zrange', queue, #called, #called)[1]
+    if not waiter or permitsOf(waiter) > available then
+      isUnfinished = false
       break
-    end
-    if redis.call('zscore', clients, waiter) or callOne(queue, clients, inboxPrefix, waiter, now, wasHeard) then
+    elseif callOne(queue, clients, inboxPrefix, waiter, now, wasHeard) then
+      table.insert(called, waiter)
       available = available - permitsOf(waiter)
-      first = first or waiter
     end
   end
-  if first then
-    tell(queue, clients, inboxPrefix, clientOf(first), 'next')
+  if #called > 0 then
+    tell(queue, clients, inboxPrefix, clientOf(called[1]), 'next')
+    return false
+  elseif isUnfinished then
+    tell(queue, clients, inboxPrefix, '', 'turn')
   elseif redis.call('exists', queue) == 0 then
     redis.call('del', clients)
   end
+  return isUnfinished
 end
 
 -- A waiter has taken its permits, or given up: those behind it may have their turn.

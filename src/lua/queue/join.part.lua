@@ -30,7 +30,7 @@ local function refusal(lock, queue, prefix, holder, place)
   if redis.call('zrange', queue, 0, 0)[1] ~= holder then
     -- a short lease may be an offer, to a client that does not answer
     local left = redis.call('pttl', lock)
-    return { left <= OFFER_MS and left or -1, place, 2 }
+    return { left <= ANSWER_MS and left or -1, place, 2 }
   end
   -- the ids of all Holdfast clients end like this
   local isOurs = string.find(holdersOf(lock)[1] or '', '401dfa57:', 1, true)

@@ -45,6 +45,10 @@ local function refusalOf(queue, clients, ARGV, available, now)
   if isServed(queue, waiter, available) then
     return nil
   end
-  callFirst(queue, clients, ARGV[2], available, now)
-  return { -1, place, redis.call('zrange', queue, 0, 0)[1] == waiter and 1 or 2 }
+  local isUnfinished = callFirst(queue, clients, ARGV[2], available, now)
+  local first = redis.call('zrange', queue, 0, 0)[1]
+  -- a call may be to a waiter that does not answer
+  local called = redis.call('zscore', clients, first)
+  local left = isUnfinished and 20 or called and math.max(1, called - now) or -1
+  return { left, place, first == waiter and 1 or 2 }
 end
