@@ -19,7 +19,8 @@ export interface Place {
  */
 export class RequestOrder {
   readonly #clock: Clock
-  #settled: Promise<void> = Promise.resolve()
+  /** Undefined: no request is in its place. */
+  #settled: Promise<void> | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -27,7 +28,7 @@ export class RequestOrder {
 
   /** When every request so far has left its place: Redis has granted or queued it. */
   get settled(): Promise<void> {
-    return this.#settled
+    return this.#settled ?? Promise.resolve()
   }
 
   enter(): Place {
@@ -36,7 +37,11 @@ export class RequestOrder {
     const left = new Promise<void>((resolve) => {
       leave = resolve
     })
-    this.#settled = before.then(() => left)
+    const settled = before === undefined ? left : before.then(() => left)
+    this.#settled = settled
+    void settled.then(() => {
+      if (this.#settled === settled) this.#settled = undefined
+    })
     return { leave, turn: () => this.#patiently(before) }
   }
 
@@ -52,7 +57,7 @@ export class RequestOrder {
     return made === before ? result : this.#resultAfter(made, result)
   }
 
-  async #resultAfter(made: Promise<void>, result: unknown): Promise<unknown> {
+  async #resultAfter(made: Promise<void> | undefined, result: unknown): Promise<unknown> {
     try {
       return await result
     } finally {
@@ -60,7 +65,7 @@ export class RequestOrder {
     }
   }
 
-  #patiently(requests: Promise<void>): Promise<void> {
-    return within(PATIENCE_MS, requests, undefined, this.#clock).catch(() => {})
+  async #patiently(requests: Promise<void> | undefined): Promise<void> {
+    if (requests !== undefined) await within(PATIENCE_MS, requests, undefined, this.#clock).catch(() => {})
   }
 }

@@ -15,9 +15,11 @@ import { stolenError } from './steal.js'
  * @returns the result, after the reply to the release. Without one it is released in the background: a warning
  * @throws what the callback threw
  * @throws {DOMException} `AbortError`: the lock was stolen. The callback may still run
- * @throws {LeaseLostError} the callback succeeded, but the lock was lost meanwhile
+ * @throws {LeaseLostError} the callback succeeded, but the lock was lost meanwhile; or the lock was lost before
  */
 export async function runCallback(context: Context, hold: Hold, callback: () => unknown): Promise<unknown> {
+  // It waited for earlier requests to call back.
+  if (!hold.isLive) await refuseLost(hold)
   let stopListening = (): void => {}
   const stolen = new Promise<never>((_, reject) => {
     stopListening = onAbort(hold.signal, () => {
@@ -30,6 +32,15 @@ export async function runCallback(context: Context, hold: Hold, callback: () => 
     return await Promise.race([runAndRelease(context, hold, callback), stolen])
   } finally {
     stopListening()
+  }
+}
+
+/** @throws as `runCallback` */
+async function refuseLost(hold: Hold): Promise<void> {
+  try {
+    hold.assertHeld()
+  } catch (error) {
+    throw (await lossOf(hold)) ?? error
   }
 }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { RequestOrder } from '../../src/web-locks/order.js'
+import { ClientFixture } from '../support/fakes/client-fixture.js'
 import { FakeClock } from '../support/fakes/fake-clock.js'
 
 it('a request to client.locks calls back when all earlier ones have called back or wait, or after 100 ms', async () => {
@@ -50,4 +51,20 @@ it('what a callback of client.locks requests before it returns goes before the r
     await clock.advance(0)
     assert.equal((settledAt ?? 0) - startedAt, Math.min(leavesAfterMs, 100))
   }
+})
+
+it('a request to client.locks that lost its lock while earlier ones called back does not call back', async () => {
+  const fixture = new ClientFixture({ inspection: false })
+  const { client, clock, port } = fixture
+  await client.locks.query() // from now on it needs no file
+  port.once('queue/acquire', { replyMs: 80 })
+  const first = client.locks.request('a', () => 'done')
+  await clock.advance(1) // so that the next one is another command
+  let hasCalledBack = false
+  const second = client.locks.request('b', { leaseTimeMs: 20 }, () => (hasCalledBack = true))
+  const lost = assert.rejects(second, { code: 'LOCK_LEASE_LOST', lockName: 'b' })
+  assert.equal(await clock.until(first), 'done')
+  await clock.until(lost)
+  assert.equal(hasCalledBack, false)
+  await fixture.close()
 })
