@@ -1,5 +1,5 @@
-// Generates src/lua/generated.ts from the .lua files: for each its text as it is sent, its SHA-1, and a function typed by
-// its header. Fails if a header names a key or argument that the body does not read, or the reverse.
+// Generates src/lua/generated.ts from the .lua files: for each its text as it is sent, and a function typed by its header.
+// Fails if a header names a key or argument that the body does not read, or the reverse.
 // Each part that scripts share is embedded once, or once for each set of keys.
 import { LUA, luaFiles, readPart, readScript, writeGenerated } from './files.mjs'
 import { withLiteralKeys } from './literal-keys.mjs'
