@@ -7,7 +7,7 @@ import { permitAcquireInOrder, permitReleaseInOrder } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Random } from '../util/random.js'
 import type { Refusal } from '../waiting/wait-queue.js'
-import { INBOX_PREFIX, orderedClients, orderedQueue, permitLeases, semaphoreChannel } from '../wire/keys.js'
+import { INBOX_PREFIX, permitLeases, queueKeys, semaphoreChannel } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { PermitKind } from './permit-lease.js'
 
@@ -71,7 +71,7 @@ export class OrderedPermitKind extends PermitKind {
     return permitAcquireInOrder(
       key,
       permitLeases(key),
-      ...queueOf(key),
+      ...queueKeys(key),
       ...waiter,
       leaseTimeMs,
       channel,
@@ -95,7 +95,7 @@ export class OrderedPermitKind extends PermitKind {
 /** @param permitIds  none: it only calls the first waiters @param waiter  leaves the queue */
 export function releaseInOrder(key: string, permitIds: readonly string[], waiter = ''): ScriptCall {
   const channel = semaphoreChannel(key)
-  return permitReleaseInOrder(key, permitLeases(key), ...queueOf(key), channel, waiter, INBOX_PREFIX, permitIds)
+  return permitReleaseInOrder(key, permitLeases(key), ...queueKeys(key), channel, waiter, INBOX_PREFIX, permitIds)
 }
 
 /**
@@ -104,8 +104,4 @@ export function releaseInOrder(key: string, permitIds: readonly string[], waiter
  */
 export function callFirst({ backgroundRetries, clock }: Context, key: string, waiter = ''): void {
   void backgroundRetries.retryInBackground(releaseInOrder(key, [], waiter), clock.now() + CALL_WITHIN_MS)
-}
-
-export function queueOf(key: string): [queue: string, clients: string] {
-  return [orderedQueue(key), orderedClients(key)]
 }

@@ -10,10 +10,10 @@ import type { ScriptCall } from '../lua/script.js'
 import type { OwnTicket } from '../waiting/turn-queue.js'
 import type { Attempt, Outcome } from '../waiting/wait-loop.js'
 import type { Refusal } from '../waiting/wait-queue.js'
-import { generationKey, semaphoreChannel } from '../wire/keys.js'
+import { generationKey, queueKeys, semaphoreChannel } from '../wire/keys.js'
 import type { Named } from '../wire/names.js'
 import { SETTLE_MS } from './count-once.js'
-import { callFirst, type PermitOrder, queueOf, refusalIn, waiterArguments } from './permits-in-order.js'
+import { callFirst, type PermitOrder, refusalIn, waiterArguments } from './permits-in-order.js'
 
 /** A section that runs with permits of one generation of the semaphore. */
 export interface PermitSection extends Section {
@@ -118,7 +118,7 @@ export class SemaphoreAcquisition implements Attempt<Operation> {
     if (!this.#queued) return semaphoreAcquire(semaphore, key, generation, this.#permits, number, openedAt)
     this.#queued.isSent = this.#queued.request.waitTimeMs !== 0
     const { waiter, order, request } = this.#queued
-    const keys = [semaphore, key, ...queueOf(semaphore), generation] as const
+    const keys = [semaphore, key, ...queueKeys(semaphore), generation] as const
     return semaphoreAcquireInOrder(...keys, ...waiterArguments(waiter, order, request), number, openedAt)
   }
 

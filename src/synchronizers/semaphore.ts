@@ -20,10 +20,10 @@ import {
 import { checkCount, checkOptionalDuration, ownOptions } from '../util/validate.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { publishRefused } from '../warnings.js'
-import { generationKey, INBOX_PREFIX, semaphoreChannel } from '../wire/keys.js'
+import { generationKey, INBOX_PREFIX, queueKeys, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 import { whyNoPermits } from './no-permits.js'
-import { callFirst, orderOf, type PermitOrder, queueOf } from './permits-in-order.js'
+import { callFirst, orderOf, type PermitOrder } from './permits-in-order.js'
 import { type PermitSection, SemaphoreAcquisition } from './semaphore-acquisition.js'
 
 export interface SemaphoreOptions {
@@ -300,7 +300,7 @@ export class Semaphore {
     const [generation, channel] = [generationKey(semaphore), semaphoreChannel(semaphore)]
     const receivers = await countOnce(context, this, 'release', ({ key, number, openedAt }) => {
       if (!this.#order) return semaphoreRelease(semaphore, key, generation, permits, into, channel, number, openedAt)
-      const keys = [semaphore, key, ...queueOf(semaphore), generation] as const
+      const keys = [semaphore, key, ...queueKeys(semaphore), generation] as const
       return semaphoreReleaseInOrder(...keys, permits, into, channel, INBOX_PREFIX, number, openedAt)
     })
     if (receivers === -1) context.emit('warning', publishRefused(name))

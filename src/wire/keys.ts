@@ -56,6 +56,11 @@ export function orderedClients(key: string): string {
   return `${turnQueueKey(key)}:clients`
 }
 
+/** The keys of an ordered queue, in the order in which every script has them. */
+export function queueKeys(key: string): [queue: string, clients: string] {
+  return [orderedQueue(key), orderedClients(key)]
+}
+
 /** With a client's id appended, the channel on which that client receives its turns. Holdfast only. */
 export const INBOX_PREFIX = 'holdfast_inbox:'
 

@@ -6,8 +6,7 @@ import type { Refusal } from '../../waiting/wait-queue.js'
 import {
   INBOX_PREFIX,
   lockChannel,
-  orderedClients,
-  orderedQueue,
+  queueKeys,
   readHoldPrefix,
   readWriteChannel,
   UNLOCK_MESSAGE,
@@ -45,7 +44,7 @@ const WRITE: InRedis = { ...READ, message: WRITE_UNLOCK_MESSAGE }
 function inOrder<K extends PlainKind>(kind: K, { prefix, channel, message }: InRedis, maxWaiters: number): K {
   const release = (key: string, holder: string): ScriptCall => {
     const to = channel(key)
-    return queueRelease(...keysOf(key), holder, prefix(key), INBOX_PREFIX, to, message, watchChannel(to))
+    return queueRelease(key, ...queueKeys(key), holder, prefix(key), INBOX_PREFIX, to, message, watchChannel(to))
   }
   return Object.assign(kind, {
     isOrdered: true,
@@ -69,14 +68,10 @@ export function orderedKinds(maxWaiters = -1): { readonly read: LockKind; readon
   return { read, write: Object.assign(write, { inside: read }) }
 }
 
-function keysOf(key: string): [lock: string, queue: string, clients: string] {
-  return [key, orderedQueue(key), orderedClients(key)]
-}
-
 function acquire(request: AcquireRequest, prefix: string, maxWaiters: number): ScriptCall {
   const { key, holder, leaseTimeMs, waitTimeMs, priority = 0, place = '' } = request
   const isQueueing = waitTimeMs === 0 ? 0 : 1
-  const keys = keysOf(key)
+  const keys = [key, ...queueKeys(key)] as const
   return queueAcquire(...keys, leaseTimeMs, holder, prefix, INBOX_PREFIX, priority, place, maxWaiters, isQueueing)
 }
 
