@@ -98,7 +98,7 @@ describe('what cannot be seen', () => {
     const isShown = async () => (await observer.fleet.inspect('a', { timeoutMs })).holders[0]?.status === 'responding'
     await waitUntil(isShown, { timeoutMs: 30_000 })
     child.freeze()
-    const { locks, doubts } = await listOf(observer.fleet.locks({ timeoutMs: 300 }))
+    const { locks, doubts } = await listOf(observer.fleet.locks({ timeoutMs }))
     const about = (name: string) => aboutOf(locks.find((lock) => lock.name === name)?.doubts ?? [])
     assert.deepEqual([about('a'), about('healthy')], [['silent-clients'], []])
     const [silent] = doubts
