@@ -107,7 +107,7 @@ export function checkOrder(options: OrderOptions, lockName: string): { maxWaiter
   const most = checkMaxWaiters(maxWaiters, lockName)
   if (order !== undefined) return { maxWaiters: most }
   if (most === undefined) return undefined
-  throw new ConfigError('maxWaiters', most, "a lock with `order: 'fifo'`", { lockName })
+  throw new ConfigError('maxWaiters', most, "`order: 'fifo'` beside it", { lockName })
 }
 
 /** @returns `maxWaiters` @throws {ConfigError} an option cannot work */
