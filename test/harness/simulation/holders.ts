@@ -29,7 +29,12 @@ export function heldIn(redis: MemoryRedis): Map<string, Held> {
   keyspace.tick()
   const found = new Map<string, Held>()
   const add = (resource: string, holder: string, endsAt = Number.POSITIVE_INFINITY): void => {
-    if (endsAt > keyspace.now) found.set(`${resource} ${holder}`, { resource, holder, endsAt })
+    // In its last millisecond a key still lives.
+    if (endsAt >= keyspace.now) found.set(`${resource} ${holder}`, { resource, holder, endsAt })
+  }
+  // What only has an entry has ended then.
+  const addEntry = (resource: string, holder: string, endsAt: number): void => {
+    if (endsAt > keyspace.now) add(resource, holder, endsAt)
   }
   for (const name of keyspace.names()) {
     const content = keyspace.content(name)
@@ -46,10 +51,10 @@ export function heldIn(redis: MemoryRedis): Map<string, Held> {
     } else if (name === GROUP && content.type === 'hash') {
       for (const [digest, value] of VALUE_OF) {
         const holder = content.value.get(digest)
-        if (holder !== undefined) add(value, holder, valueEndsAt(content.value, digest, holder))
+        if (holder !== undefined) addEntry(value, holder, valueEndsAt(content.value, digest, holder))
       }
     } else if (name === PERMIT_LEASES && content.type === 'zset') {
-      for (const [bytes, endsAt] of content.value) add(PERMITS, hex(bytes), endsAt)
+      for (const [bytes, endsAt] of content.value) addEntry(PERMITS, hex(bytes), endsAt)
     }
   }
   return found
