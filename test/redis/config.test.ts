@@ -238,9 +238,27 @@ lockWatchdogTimeout: 12000
     const nobody = { singleServerConfig: { address: 'redis://:hunter2@127.0.0.1:1' } }
     assert.match((await refusal({ config: nobody })).message, /ECONNREFUSED/)
     assert.match((await refusal({ config: single({ database: 99 }) })).message, /out of range/)
+  })
+
+  it('connect names the addresses that do not reply', async () => {
+    const { port } = fixture.server
+    const address = `redis://127.0.0.1:${port}`
+    const credentialsResolver = () => ({ password: '' })
     fixture.server.freeze()
     try {
-      assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no reply within 300 ms/)
+      const silent = `127.0.0.1:${port}: no reply within 300 ms`
+      assert.equal((await refusal({ config: single({ connectTimeout: 300 }) })).message, silent)
+      assert.equal((await refusal({ config: single({ connectTimeout: 300 }), credentialsResolver })).message, silent)
+      const clusterServersConfig = { nodeAddresses: [address], connectTimeout: 300 }
+      assert.equal(
+        (await refusal({ config: { clusterServersConfig } })).message,
+        `through 127.0.0.1:${port}: no reply in time`,
+      )
+      const replicatedServersConfig = { nodeAddresses: [address, 'redis://127.0.0.1:1'], connectTimeout: 300 }
+      assert.match(
+        (await refusal({ config: { replicatedServersConfig } })).message,
+        new RegExp(`127.0.0.1:${port}, 127.0.0.1:1`),
+      )
     } finally {
       fixture.server.thaw()
     }

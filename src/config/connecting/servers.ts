@@ -54,7 +54,7 @@ export async function openDeployment(deployment: Deployment, disconnectTimeout: 
       ? cluster(ioredis, shared, disconnectTimeout)
       : new ioredis.Redis(redisOptions(ioredis, shared, disconnectTimeout))
   if (deployment.isLazy) return lazily(client)
-  const opened = await started(client, shared, deployment.connectTimeoutMs, unreachable(deployment))
+  const opened = await started(client, shared, deployment.connectTimeoutMs, deployment)
   if (deployment.mode === 'cluster' && deployment.checksSlotsCoverage) checkCoverage(opened as Cluster)
   return opened
 }
@@ -182,7 +182,7 @@ async function started(
   client: Opened,
   shared: { isUp: boolean },
   limitMs: number,
-  unreachableText?: string,
+  deployment?: Deployment,
 ): Promise<Opened> {
   let cause: unknown
   let hint: unknown
@@ -217,36 +217,42 @@ async function started(
     // If ended twice, ioredis would leave a timer that keeps the process alive for 2 s.
     if (client.status !== 'close' && client.status !== 'end') client.disconnect()
     const found = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
-    const isOpaque = found instanceof Error && found.message === 'Connection is closed.'
-    const shown = unreachableText !== undefined && isOpaque ? new Error(unreachableText, { cause: found }) : found
-    throw withoutSecrets(explained(shown, client), ...passwordsOf(client))
+    throw withoutSecrets(explained(found, client, deployment), ...passwordsOf(client))
   } finally {
     clearTimeout(timer)
   }
 }
 
-const NO_REPLY = /^no reply within/
+const CLOSED = /^Connection is closed\.$|ECONNRESET/
+/** A node of a cluster that does not reply in time is a `timeout`. */
+const SILENT = /^no reply within|^timeout$/
 const NO_TLS = /wrong version number|packet length too long|before secure TLS connection was established/
 
-/** An error of ioredis, with what it does not say: the address, or that only one side uses TLS. */
-function explained(error: unknown, client: Opened): unknown {
-  const { host, port, path, tls, sentinels } = client.options as RedisOptions
-  if (!(error instanceof Error) || client.isCluster || sentinels) return error
-  const address = path ?? `${host}:${port}`
+/** An error of ioredis, with what it does not say: the addresses, or that only one side uses TLS. */
+function explained(error: unknown, { options }: Opened, deployment: Deployment | undefined): unknown {
+  if (!(error instanceof Error)) return error
+  const { host, port, path, tls } = options as RedisOptions
+  const addresses = deployment?.addresses ?? [{ host, port, socket: path }]
+  const where = addresses.map((one) => one.socket ?? `${one.host}:${one.port}`).join(', ')
   const wrapped = (message: string): Error => Object.assign(new Error(message, { cause: error }), codeOf(error))
   const message = messageOf(error)
+  const [isClosed, isSilent] = [CLOSED.test(message), SILENT.test(message)]
+  if (deployment !== undefined && deployment.mode !== 'single') {
+    if (isSilent) return wrapped(`through ${where}: ${message === 'timeout' ? 'no reply in time' : message}`)
+    return isClosed ? wrapped(`cannot reach ${where}`) : error
+  }
   if (tls && NO_TLS.test(message)) {
     return wrapped(
-      `${address} does not use TLS (${message}): write redis:// instead of rediss://, or connect to its TLS port`,
+      `${where} does not use TLS (${message}): write redis:// instead of rediss://, or connect to its TLS port`,
     )
   }
-  // Redis waits for the rest of what it takes for a command.
-  if (tls && NO_REPLY.test(message)) {
-    return wrapped(`${address}: ${message}. If it does not use TLS, write redis:// instead of rediss://`)
+  if (isSilent) {
+    // Redis waits for the rest of what it takes for a command.
+    return wrapped(`${where}: ${message}${tls ? '. If it does not use TLS, write redis:// instead of rediss://' : ''}`)
   }
-  if (message === 'Connection is closed.' || message.includes('ECONNRESET')) {
+  if (isClosed) {
     const hint = tls ? '' : '. If it uses TLS, write rediss:// instead of redis://'
-    return wrapped(`${address} closed the connection before it was ready${hint}`)
+    return wrapped(`${where} closed the connection before it was ready${hint}`)
   }
   return error.message === '' ? wrapped(message) : error
 }
@@ -260,10 +266,6 @@ function codeOf(error: Error): object {
 function passwordsOf({ options }: Opened): (string | undefined)[] {
   const { password, sentinelPassword, redisOptions } = options as RedisOptions & ClusterOptions
   return [password, sentinelPassword, redisOptions?.password].map((one) => one ?? undefined)
-}
-
-function unreachable({ addresses }: Deployment): string {
-  return `cannot reach ${addresses.map(({ host, port, socket }) => socket ?? `${host}:${port}`).join(', ')}`
 }
 
 /** Reads the slots that ioredis has just fetched. @throws {Error} a slot is not served */
