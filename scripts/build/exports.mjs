@@ -9,6 +9,7 @@ const ENTRIES = {
   './ioredis': 'adapters/ioredis/port',
   './node-redis': 'adapters/node-redis/port',
   './valkey-glide': 'adapters/valkey-glide/port',
+  './bun': 'adapters/bun/port',
   './http': 'adapters/http/port',
   './config': 'config/load',
   './nestjs': 'nestjs/index',

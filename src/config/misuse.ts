@@ -36,7 +36,7 @@ function looksLikeClient(target: Unknown): boolean {
 
 /** Says what to pass as the option `client` instead of this. */
 export function clientInsteadOf(given: unknown): string {
-  const wanted = 'an ioredis, node-redis, valkey-glide or @upstash/redis client'
+  const wanted = 'an ioredis, node-redis, valkey-glide, Bun or @upstash/redis client'
   if (Array.isArray(given)) return `${wanted}, and not an array of them: call connect once for each server`
   const { then, getLock, execute, totalClients, send_command } = Object(given) as Unknown
   if (typeof then === 'function') return `${wanted}, and not a promise of one: await it first`

@@ -1,4 +1,5 @@
 // A port from a URL, a configuration or an open client.
+import type { BunRedisLike } from '../adapters/bun/port.js'
 import type { UpstashLike } from '../adapters/http/port.js'
 import type { IoredisLike } from '../adapters/ioredis/port.js'
 import type { AnyNodeRedis } from '../adapters/node-redis/port.js'
@@ -9,7 +10,7 @@ import type { Deployment } from './deployment.js'
 import { clientInsteadOf } from './misuse.js'
 
 /** A client of the user, or a port made from one. */
-export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | UpstashLike | RedisPort
+export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | BunRedisLike | UpstashLike | RedisPort
 
 /** Opens ioredis for a URL that was checked. */
 export async function openUrl(url: string, isLazy = false): Promise<RedisPort> {
@@ -40,6 +41,8 @@ export async function portOf(client: AnyClient | undefined): Promise<RedisPort> 
   if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
   const glide = await import('../adapters/valkey-glide/port.js')
   if (glide.isValkeyGlide(client)) return glide.valkeyGlide(client)
+  const bun = await import('../adapters/bun/port.js')
+  if (bun.isBunRedis(client)) return bun.bun(client)
   const http = await import('../adapters/http/port.js')
   if (http.isUpstash(client)) return http.http(client)
   throw new ConfigError('client', undefined, clientInsteadOf(client))

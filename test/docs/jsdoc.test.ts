@@ -32,6 +32,7 @@ const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   'adapters/ioredis/port.ts': ['ioredis'],
   'adapters/node-redis/port.ts': ['nodeRedis'],
   'adapters/valkey-glide/port.ts': ['valkeyGlide'],
+  'adapters/bun/port.ts': ['bun'],
   'adapters/http/port.ts': ['http'],
   'config/load.ts': ['loadConfig'],
   'nestjs/inject.ts': ['getHoldfastToken', 'InjectHoldfast'],

@@ -113,8 +113,8 @@ describe('a call that is written wrongly', () => {
       [own, /not a client of Holdfast/],
       [pool, /not a pool of createClientPool\(\).*createClient\(\)/],
       [{ send_command: () => {} }, /node-redis 3 or older/],
-      [{}, /expected an ioredis, node-redis, valkey-glide or @upstash\/redis client$/],
-      [null, /expected an ioredis, node-redis, valkey-glide or @upstash\/redis client$/],
+      [{}, /expected an ioredis, node-redis, valkey-glide, Bun or @upstash\/redis client$/],
+      [null, /expected an ioredis, node-redis, valkey-glide, Bun or @upstash\/redis client$/],
     ] as const) {
       await assert.rejects(connect({ client: client as never }), { code: 'LOCK_CONFIG', path: 'client', message: said })
     }

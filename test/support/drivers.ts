@@ -1,9 +1,15 @@
 import { Cluster, Redis } from 'ioredis'
+import type { BunRedisLike } from '../../src/adapters/bun/port.js'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
 import { MASTER_NAME } from './servers/redis-sentinel.js'
 
 /** It takes long to load, which the processes of the tests would feel that do not use it. */
 const nodeRedis = () => import('redis')
+
+/** The class of Bun, on which alone it exists. */
+const { RedisClient } = Object((globalThis as { Bun?: unknown }).Bun) as {
+  RedisClient?: new (url: string) => BunRedisLike
+}
 
 /** A way to open a client: each with the default settings of its library. */
 export interface Driver {
@@ -18,7 +24,7 @@ export interface Driver {
   openRaw?(url: string): Redis | Cluster
 }
 
-export const drivers: readonly Driver[] = [
+const everyDriver: readonly Driver[] = [
   {
     name: 'a URL',
     async open(url, options) {
@@ -47,7 +53,21 @@ export const drivers: readonly Driver[] = [
       return { client: await connect({ client: redis, ...options }), end }
     },
   },
+  ...(RedisClient
+    ? [
+        {
+          name: 'a client of Bun of the user',
+          async open(url: string, options: ClientOptions) {
+            const redis = new RedisClient(url)
+            return { client: await connect({ client: redis, ...options }), end: async () => redis.close() }
+          },
+        },
+      ]
+    : []),
 ]
+
+/** TEST_DRIVERS: only those with that in their names. */
+export const drivers = everyDriver.filter(({ name }) => name.includes(process.env['TEST_DRIVERS'] ?? ''))
 
 export const openCluster = (url: string): Cluster => new Cluster([url])
 
