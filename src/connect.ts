@@ -126,7 +126,11 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
 /** A client that is connected is used on a connection of our own, which opens before anything waits for it. */
 async function openPort(client: AnyClient | undefined): Promise<RedisPort> {
   const port = await portOf(client)
-  if (port.open) await within(OPEN_MS, port.open()).catch(() => {}) // the first command tries again
+  if (port.open) {
+    await within(OPEN_MS, port.open()).catch((error: unknown) => {
+      if (error instanceof ConfigError) throw error // otherwise the first command tries again
+    })
+  }
   return port
 }
 

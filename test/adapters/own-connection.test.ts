@@ -6,13 +6,15 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect } from '../../src/index.js'
+import { isBun, openBun } from '../support/bun.js'
 import { setUpFixture } from '../support/fixture.js'
 import { startProxy } from '../support/servers/tcp-proxy.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** A client of the application. */
 interface App {
-  readonly emitter: EventEmitter
+  /** Absent: it does not tell when it is closed. */
+  readonly emitter?: EventEmitter
   send(...command: [string, ...string[]]): Promise<unknown>
   select(database: number): Promise<unknown>
   connect(): Promise<Client>
@@ -43,6 +45,19 @@ const LIBRARIES: Record<string, (url: string) => Promise<App>> = {
       close: async () => redis.isOpen && redis.destroy(),
     }
   },
+}
+
+if (isBun) {
+  LIBRARIES['Bun'] = async (url) => {
+    const redis = openBun(url)
+    await redis.connect()
+    return {
+      send: (command, ...args) => redis.send(command, args),
+      select: (database) => redis.send('SELECT', [String(database)]),
+      connect: () => connect({ client: redis }),
+      close: async () => redis.close(),
+    }
+  }
 }
 
 for (const [library, open] of Object.entries(LIBRARIES)) {
@@ -109,11 +124,14 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
       third.disconnect()
     })
 
+    if (library === 'Bun') return
+
     it("an application's client has one listener of ours on each event, and none after our clients", async () => {
       const app = await open(fixture.server.url)
       fixture.onEnd(() => app.close())
       await app.send('PING') // then it is ready
-      const counts = (): unknown => app.emitter.eventNames().map((name) => [name, app.emitter.listenerCount(name)])
+      const emitter = app.emitter as EventEmitter
+      const counts = (): unknown => emitter.eventNames().map((name) => [name, emitter.listenerCount(name)])
       const before = counts()
       const first = await app.connect()
       const ofOne = counts()

@@ -2,10 +2,12 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
+import { bun } from '../../src/adapters/bun/port.js'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { nodeRedis } from '../../src/adapters/node-redis/port.js'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { connect } from '../../src/index.js'
+import { isBun, openBun } from '../support/bun.js'
 import { expectNothingLeft, type ProcessWatch, watchProcess } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { startProxy } from '../support/servers/tcp-proxy.js'
@@ -17,6 +19,12 @@ type Send = (command: string, ...args: string[]) => Promise<unknown>
 interface Adapter {
   readonly name: string
   open(url: string): Promise<{ port: RedisPort; end: () => void; send: Send }>
+}
+
+const BUN_OPTIONS = {
+  Bun: {},
+  'Bun that never reconnects, without an offline queue': { autoReconnect: false, enableOfflineQueue: false },
+  'Bun without pipelining': { enableAutoPipelining: false },
 }
 
 const adapters: readonly Adapter[] = [
@@ -56,6 +64,14 @@ const adapters: readonly Adapter[] = [
       return { port: nodeRedis(redis), end, send: (...command) => redis.sendCommand(command) }
     },
   },
+  ...Object.entries(isBun ? BUN_OPTIONS : {}).map(([name, options]) => ({
+    name,
+    async open(url: string) {
+      const redis = openBun(url, options)
+      const send: Send = (command, ...args) => redis.send(command, args)
+      return { port: bun(redis), end: () => redis.close(), send }
+    },
+  })),
 ]
 
 describe('connect()', () => {

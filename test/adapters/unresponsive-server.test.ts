@@ -4,6 +4,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
+import { isBun, openBun } from '../support/bun.js'
 import { watchWholeProcess } from '../support/fixture.js'
 import { type RedisServer, startRedis } from '../support/servers/redis-server.js'
 import { startProxy, type TcpProxy } from '../support/servers/tcp-proxy.js'
@@ -32,6 +33,14 @@ const WAYS: Record<string, Open> = {
     ends.push(() => redis.isOpen && redis.destroy())
     return await connect({ client: redis, ...options })
   },
+}
+
+if (isBun) {
+  WAYS["the user's client of Bun"] = async (url, ends, options) => {
+    const redis = openBun(url)
+    ends.push(() => redis.close())
+    return await connect({ client: redis, ...options })
+  }
 }
 
 describe('connections to an unresponsive server', { concurrency: true }, () => {

@@ -1,15 +1,10 @@
 import { Cluster, Redis } from 'ioredis'
-import type { BunRedisLike } from '../../src/adapters/bun/port.js'
 import { type Client, type ClientOptions, connect } from '../../src/index.js'
+import { isBun, openBun } from './bun.js'
 import { MASTER_NAME } from './servers/redis-sentinel.js'
 
 /** It takes long to load, which the processes of the tests would feel that do not use it. */
 const nodeRedis = () => import('redis')
-
-/** The class of Bun, on which alone it exists. */
-const { RedisClient } = Object((globalThis as { Bun?: unknown }).Bun) as {
-  RedisClient?: new (url: string) => BunRedisLike
-}
 
 /** A way to open a client: each with the default settings of its library. */
 export interface Driver {
@@ -53,12 +48,12 @@ const everyDriver: readonly Driver[] = [
       return { client: await connect({ client: redis, ...options }), end }
     },
   },
-  ...(RedisClient
+  ...(isBun
     ? [
         {
           name: 'a client of Bun of the user',
           async open(url: string, options: ClientOptions) {
-            const redis = new RedisClient(url)
+            const redis = openBun(url)
             return { client: await connect({ client: redis, ...options }), end: async () => redis.close() }
           },
         },
@@ -151,7 +146,7 @@ export const sentinelDrivers: readonly Driver[] = [
 
 /** For the processes of the tests, which receive a name. */
 export function driverNamed(name: string): Driver {
-  const found = [...drivers, ...clusterDrivers, ...sentinelDrivers].find((driver) => driver.name === name)
+  const found = [...everyDriver, ...clusterDrivers, ...sentinelDrivers].find((driver) => driver.name === name)
   if (!found) throw new Error(`there is no driver called ${name}`)
   return found
 }
