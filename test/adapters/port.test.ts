@@ -68,6 +68,7 @@ const adapters: readonly Adapter[] = [
     name,
     async open(url: string) {
       const redis = openBun(url, options)
+      await redis.connect()
       const send: Send = (command, ...args) => redis.send(command, args)
       return { port: bun(redis), end: () => redis.close(), send }
     },

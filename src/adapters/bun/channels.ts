@@ -18,8 +18,8 @@ interface Subscription {
 /**
  * Subscriptions on a connection of their own.
  *
- * Bun's client ends a connection on which Redis refuses a channel, without rejecting `subscribe`, unless it is the first on
- * it. So each new connection begins with a channel that has not been confirmed.
+ * While anything is subscribed to, Bun's client (1.4.5) takes the refusal of another channel for a failure of the connection:
+ * it closes that, and leaves `subscribe` pending. So each new connection begins with a channel that has not been confirmed.
  */
 export class Channels {
   readonly #subscriptions = new Map<string, Subscription>()
@@ -95,8 +95,8 @@ export class Channels {
       this.#settled(channel, subscription)
       return true
     } catch (error) {
-      // Otherwise it was lost with its connection.
-      if (isErrorReply(error)) this.#settled(channel, subscription, error)
+      // Otherwise it was lost with its connection, perhaps by the refusal of another one, which it then rejects with.
+      if (isErrorReply(error) && client.connected) this.#settled(channel, subscription, error)
       return false
     }
   }

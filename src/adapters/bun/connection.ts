@@ -73,8 +73,10 @@ export class OwnConnection {
     try {
       return await client.send(name as string, args)
     } catch (error) {
-      if (!isErrorReply(error)) this.#lost(client, error)
-      throw error
+      if (client.connected && isErrorReply(error)) throw error
+      this.#lost(client, error)
+      // A connection that fails by an error reply rejects everything with that, also what may have run.
+      throw new Error('the connection was lost', { cause: error })
     }
   }
 
