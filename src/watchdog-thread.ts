@@ -9,7 +9,7 @@ import { openDeployment, openUrl } from './config/ports.js'
 import type { RedissonConfig } from './config/schema.js'
 import { threadClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
-import type { ToThread } from './watchdog/thread-protocol.js'
+import { SetClock, type ToThread } from './watchdog/thread-protocol.js'
 import { ThreadRenewals } from './watchdog/thread-renewals.js'
 
 async function open(connection: string | object): Promise<RedisPort> {
@@ -23,5 +23,9 @@ async function open(connection: string | object): Promise<RedisPort> {
 }
 
 const post = (message: unknown): void => parentPort?.postMessage(message)
-const renewals = new ThreadRenewals({ clock: threadClock, random: systemRandom, open, post })
-parentPort?.on('message', (message: ToThread) => renewals.receive(message))
+const clock = new SetClock(threadClock.now)
+const renewals = new ThreadRenewals({ clock: { ...threadClock, now: clock.now }, random: systemRandom, open, post })
+parentPort?.on('message', (message: ToThread & { readonly sentAt?: number }) => {
+  clock.received(message.sentAt ?? 0)
+  renewals.receive(message)
+})

@@ -115,7 +115,7 @@ function afterPoll(action: () => void): void {
 }
 
 /**
- * A clock that all threads of a process share. It does not include the time that a suspended machine slept, so a thread
+ * A clock that all threads of a process share on Node; on Bun and Deno each has its own (`SetClock`). It does not include the time that a suspended machine slept, so a thread
  * is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {

@@ -66,7 +66,8 @@ const THREADS: ThreadSeams = {
       cause = withoutSecrets(error)
     })
     worker.on('exit', (code) => onEnd(cause ?? new Error(`it exited with code ${code}`)))
-    return { post: (message) => worker.postMessage(message), end: () => worker.terminate() }
+    const post = (message: ToThread): void => worker.postMessage({ ...message, sentAt: threadClock.now() })
+    return { post, end: () => worker.terminate() }
   },
 }
 

@@ -45,6 +45,28 @@ export type ToThread = { readonly client: number } & (
   | { readonly isClosed: true }
 )
 
+/**
+ * The clock of a thread, set by that of the process. On Bun and Deno `hrtime` counts from the start of each thread, so the
+ * thread's is behind; on Node all threads read the same. Set too early by as much as the fastest message took: a renewal
+ * then counts from a little too early, never too late.
+ * @param own  the clock of this thread
+ */
+export class SetClock {
+  readonly #own: () => number
+  #behindMs = 0
+
+  constructor(own: () => number) {
+    this.#own = own
+  }
+
+  readonly now = (): number => this.#own() + this.#behindMs
+
+  /** @param sentAt  when a message was sent that has just arrived, by the clock of the process */
+  received(sentAt: number): void {
+    this.#behindMs = Math.max(this.#behindMs, sentAt - this.#own())
+  }
+}
+
 /** From the thread: it is connected, it could not connect yet, or Redis refused a renewal. */
 export type ThreadStatus = { readonly isReady: true } | { readonly failure: Failure } | { readonly refused: Failure }
 export type FromThread = ThreadStatus & { readonly client: number }
