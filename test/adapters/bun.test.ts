@@ -126,20 +126,21 @@ function describeOnBun(): void {
     it('a subscription that is lost without a word is reported although the server cannot be reached', async () => {
       await using proxy = await startProxy(fixture.server.port)
       const { port } = open(proxy.url)
+      const channel = 'redisson_lock__channel:{a}'
       const events: string[] = []
       port.listen({
         reconnected() {},
-        subscriptionLost: (channel) => events.push(`lost ${channel}`),
-        resubscribed: (channel) => events.push(`back ${channel}`),
+        subscriptionLost: () => events.push('lost'),
+        resubscribed: () => events.push('back'),
       })
-      await port.subscribe('a', () => {})
+      await port.subscribe(channel, () => {})
       proxy.refuse()
       proxy.cutAll()
-      await waitUntil(() => events.includes('lost a'))
-      assert.deepEqual(events, ['lost a'])
+      await waitUntil(() => events.includes('lost'))
+      assert.deepEqual(events, ['lost'])
       await proxy.accept()
-      await waitUntil(() => events.includes('back a'), { timeoutMs: 15_000 })
-      assert.equal(await fixture.server.admin.publish('a', ''), 1)
+      await waitUntil(() => events.includes('back'), { timeoutMs: 15_000 })
+      assert.equal(await fixture.server.admin.publish(channel, ''), 1)
     })
   })
 }
