@@ -5,11 +5,11 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { CONSUMERS } from '../../test/consumers/table.mjs'
-import { ensureDist } from '../build/fresh.mjs'
 import { EXIT_CODES, readOptions, wrongOption } from '../help.mjs'
 import { capture, env, fail, root, since } from '../run.mjs'
 import { ensureRedis } from '../setup/redis.mjs'
 import { startRedis } from '../setup/start-redis.mjs'
+import { compileTests } from '../test/compile.mjs'
 
 /** How many projects are installed and checked at once. */
 const AT_ONCE = 2
@@ -48,7 +48,7 @@ for (const name of only ?? []) {
 const chosen = CONSUMERS.filter(({ name, isCore }) => (only ? only.includes(name) : values.full || isCore))
 
 ensureRedis(['redis-server'])
-if (!values['no-build']) ensureDist()
+if (!values['no-build']) compileTests() // and the package; Bun and Deno run some of the tests
 const work = mkdtempSync(join(tmpdir(), 'holdfast-consumers-'))
 const start = performance.now()
 const results = []
@@ -120,7 +120,7 @@ async function command(name, line) {
   // Not the programs of this repository.
   const paths = env.PATH.split(delimiter).filter((path) => !path.startsWith(root))
   const PATH = [join(cwd, 'node_modules', '.bin'), ...paths].join(delimiter)
-  const ownEnv = { ...env, PATH, NAME: name, REDIS_URL: redis.url, NODE_OPTIONS: '', CI: '1' }
+  const ownEnv = { ...env, PATH, NAME: name, ROOT: root, REDIS_URL: redis.url, NODE_OPTIONS: '', CI: '1' }
   // A process group, so that what it has started ends as well.
   const child = spawn('sh', ['-c', line], { cwd, env: ownEnv, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   let output = ''

@@ -120,6 +120,17 @@ const elsewhere = (file) => `rm -rf "../$NAME-moved" && cp -r out "../$NAME-move
 const REQUIRE = `--banner:js="import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"`
 const ESBUILD = 'esbuild --bundle --minify --platform=node --log-override:empty-import-meta=silent'
 
+/**
+ * Our own tests, as they were compiled, on another runtime. It runs them one after the other: several processes share the kinds
+ * of locks.
+ */
+function suite(run, file, { driver = '', processes = 1 } = {}) {
+  const one = `TEST_PART={}/${processes} TEST_DRIVERS="${driver}" ${run} ./build/test/${file}.test.js`
+  return `cd "$ROOT" && seq 0 ${processes - 1} | xargs -P ${processes} -I {} sh -c '${one}'`
+}
+const BUN = 'bun test --timeout 60000'
+const DENO = 'deno test -A --no-check'
+
 const NEXT_BUILD = 'NEXT_TELEMETRY_DISABLED=1 next build'
 
 export const CONSUMERS = [
@@ -244,25 +255,61 @@ export const CONSUMERS = [
     name: 'bun',
     tool: 'Bun',
     files: 'node',
-    dependencies: { ...IOREDIS, bun: '^1.4.0' },
+    isCore: true,
+    dependencies: { ...TYPESCRIPT, ...IOREDIS, '@types/bun': '^1.3.0', bun: '^1.4.0' },
     checks: {
       require: 'bun main.cjs',
       import: 'bun main.mjs',
       'require and import': 'bun both.cjs',
       'bun test': 'bun test lock.bun.test.mjs',
       'watchdog thread': 'bun thread.mjs',
+      "Bun's client": `tsc --strict --noEmit --target ES2022 --module esnext --moduleResolution bundler --types bun,node bun-client.ts && bun bun-client.ts`,
+      'the port to it': suite(BUN, 'adapters/bun'),
+      'a round of every kind': suite(BUN, 'contract/rounds'),
+    },
+  },
+  {
+    name: 'bun-contract',
+    tool: 'Bun',
+    files: 'node',
+    dependencies: { bun: '^1.4.0' },
+    checks: {
+      "every kind, through Bun's client": suite(BUN, 'redis/contract', { driver: 'of Bun', processes: 4 }),
+      'every kind, through ioredis': suite(BUN, 'redis/contract', { driver: 'an ioredis', processes: 4 }),
+      'every kind, through node-redis': suite(BUN, 'redis/contract', { driver: 'a node-redis', processes: 4 }),
+      'several processes': suite(BUN, 'redis/contract-ways'),
+      ports: suite(BUN, 'adapters/port'),
+      'what an application does on its client': suite(BUN, 'adapters/own-connection'),
+      'unresponsive servers': suite(BUN, 'adapters/unresponsive-server'),
+      'waiters without a subscriber': suite(BUN, 'redis/waiters-without-subscriber'),
+      'the watchdog thread': suite(BUN, 'redis/watchdog-thread'),
+    },
+  },
+  {
+    name: 'deno-contract',
+    tool: 'Deno',
+    files: 'node',
+    dependencies: { deno: '^2.9.0' },
+    checks: {
+      'every kind, through ioredis': suite(DENO, 'redis/contract', { driver: 'an ioredis', processes: 4 }),
+      'every kind, through node-redis': suite(DENO, 'redis/contract', { driver: 'a node-redis', processes: 4 }),
+      'several processes': suite(DENO, 'redis/contract-ways'),
+      ports: suite(DENO, 'adapters/port'),
+      'the watchdog thread': suite(DENO, 'redis/watchdog-thread'),
     },
   },
   {
     name: 'deno',
     tool: 'Deno',
     files: 'node',
+    isCore: true,
     dependencies: { ...IOREDIS, deno: '^2.9.0' },
     checks: {
       require: 'deno run -A main.cjs',
       import: 'deno run -A main.mjs',
       'require and import': 'deno run -A both.cjs',
       'watchdog thread': 'deno run -A thread.mjs',
+      'a round of every kind': suite(DENO, 'contract/rounds'),
     },
   },
   ...['5.4', '5.5', '5.6', '5.7', '5.8', '5.9', '5.10', '5.11', '6.0'].map((version) =>
