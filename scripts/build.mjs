@@ -22,7 +22,13 @@ const NAMELESS =
 const entries = Object.values(exports).filter((target) => target.require)
 /** Programs of their own, which no entry imports: started by name, or as a process or a thread. */
 const PROGRAMS = ['watchdog-thread.js', 'cli/main.js', 'cli/demo/flash-sale-worker.js']
-const ESM = [...entries.map(({ import: { default: file } }) => file.replace('./dist/', '')), ...PROGRAMS]
+const ESM = [
+  ...entries.map(({ import: { default: file } }) => file.replace('./dist/', '')),
+  'edge/index.js',
+  ...PROGRAMS,
+]
+/** Who connects loads the entry, so that it is one file with `connect`, which edge runtimes must not load. */
+const CONNECT = join(root, 'src', 'connect.ts')
 /** Generated code that ESM and CommonJS share. */
 const SHARED = ['lua/generated.js', 'testing/engine.js']
 /** What stands for `import.meta.url` until it is known in which file of dist the code ends up. */
@@ -52,12 +58,12 @@ function buildTypes() {
   const declarations = ['--declaration', '--emitDeclarationOnly', '--removeComments', 'false', '--outDir', 'dist/cjs']
   run('tsc', ['-p', 'tsconfig.json', ...declarations])
   const kept = new Set()
-  for (const target of entries) {
-    const types = target.require.types
+  for (const { types: ofEsm } of [...entries.map((target) => target.import), exports['./edge']]) {
+    const types = ofEsm.replace('./dist/', './dist/cjs/')
     keep(join(root, types), kept)
     const depth = types.split('/').length - 3
     const facade = `${'../'.repeat(depth - 1) || './'}${types.replace('./dist/', '').replace(/d\.ts$/, 'js')}`
-    write(join(root, target.import.types), `export * from '${facade}'\n`)
+    write(join(root, ofEsm), `export * from '${facade}'\n`)
   }
   writeFileSync(join(DIST, 'watchdog-thread.d.ts'), 'export {}\n')
   for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
@@ -105,7 +111,7 @@ async function bundleEsm() {
         0,
       )
     const code = withFiles(
-      withShared(text, path).replace(/^\/\/ src\/.*\n/gm, ''),
+      withShared(text, path, DIST).replace(/^\/\/ src\/.*\n/gm, ''),
       path,
       // Not `new URL('…', import.meta.url)`, for which bundlers look for a file.
       (file) => `new URL(import.meta.url?.replace(/[^/]*$/, '${file}')).href`,
@@ -129,7 +135,7 @@ async function buildCommonJs() {
   for (const { path, text } of outputFiles) {
     // CommonJS knows its own file by another name.
     const code = withFiles(
-      withShared(text, path),
+      withShared(text, path, CJS),
       path,
       (file) => `require('node:url').pathToFileURL(__dirname + '/${file}').href`,
     )
@@ -140,10 +146,13 @@ async function buildCommonJs() {
   writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
 }
 
-/** What edge runtimes get. */
+/** What edge runtimes get of entries that cannot run there. */
 async function buildEdge() {
-  const { code } = await transform(readFileSync(join(root, 'src/edge.cts'), 'utf8'), { loader: 'ts', minify: true })
-  write(join(DIST, 'edge.cjs'), code)
+  const { code } = await transform(readFileSync(join(root, 'src/edge/unsupported.cts'), 'utf8'), {
+    loader: 'ts',
+    minify: true,
+  })
+  write(join(DIST, 'edge', 'unsupported.cjs'), code)
 }
 
 /** Bundles modules of src, named as in dist, into memory. */
@@ -152,7 +161,7 @@ async function bundle({ entryPoints, ...options }) {
     ...options,
     absWorkingDir: root,
     platform: 'node',
-    target: 'es2022',
+    target: 'esnext', // `minify` lowers it: together, the helper for `using` would be a file of its own
     entryPoints: entryPoints.map(sourceOf),
     bundle: true,
     splitting: true, // which esbuild has for ESM only, so CommonJS is a second step
@@ -172,16 +181,21 @@ function sourceOf(file) {
 
 function setup({ onLoad, onResolve }) {
   onLoad({ filter: /\/src\/.*\.ts$/ }, load)
+  onResolve({ filter: /\/connect\.js$/ }, ({ path, resolveDir, importer }) => {
+    const isIt = join(resolveDir, path).replace(/js$/, 'ts') === CONNECT && importer !== join(root, 'src', 'index.ts')
+    return isIt ? { path: 'index.js', external: true } : undefined
+  })
   onResolve({ filter: /^\./ }, ({ path, resolveDir }) => {
     const shared = SHARED.find((file) => join(resolveDir, path) === join(root, 'src', file))
     return shared && { path: shared, external: true }
   })
 }
 
-/** Names the shared files from where they are imported. */
-function withShared(text, path) {
-  return SHARED.reduce((code, file) => {
-    const from = relative(dirname(path), join(CJS, file))
+/** Names the files that were kept apart from where they are imported. @param home  where `path` has its entry */
+function withShared(text, path, home) {
+  const apart = [...SHARED.map((file) => [file, CJS]), ['index.js', home]]
+  return apart.reduce((code, [file, folder]) => {
+    const from = relative(dirname(path), join(folder, file))
     return code.replaceAll(`"${file}"`, JSON.stringify(from.startsWith('.') ? from : `./${from}`))
   }, text)
 }

@@ -36,6 +36,7 @@ import { ReadWriteLock } from './locks/read-write-lock.js'
 import { warned } from './locks/reporting/observation.js'
 import { clientClosed, clientOpened } from './locks/reporting/waiting-calls.js'
 import { checkNames } from './locks/with-lock.js'
+import { emitWarning } from './platform.js'
 import { type CloseOptions, closeOnSignals, Shutdown, type SignalOptions } from './shutdown.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
@@ -380,7 +381,7 @@ export class Client extends ClientEmitter {
    */
   warnSoon(warning: Error, isForProcess = false): void {
     const warn = (): void => {
-      if (!this.#emit('warning', [warning]) && isForProcess) process.emitWarning(warning)
+      if (!this.#emit('warning', [warning]) && isForProcess) emitWarning(warning)
     }
     this.#context.clock.after(0, warn, false)
   }
@@ -394,12 +395,15 @@ export class Client extends ClientEmitter {
    * @internal Lets a thread renew what is held while this one is blocked; resolves when that thread is connected.
    * @throws as `ThreadClient.start`; then this client is closed
    */
-  async protect(terms: Pick<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>, seams?: ThreadSeams): Promise<void> {
+  async protect(
+    { ThreadClient }: typeof import('./watchdog/thread-client.js'),
+    terms: Pick<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>,
+    seams?: ThreadSeams,
+  ): Promise<void> {
     const { clock, random, watchdog } = this.#context
     const onWarning = (warning: Error): void => this.#warn(warning)
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
     try {
-      const { ThreadClient } = await import('./watchdog/thread-client.js')
       const threadClient = new ThreadClient(
         clock,
         random,
@@ -471,7 +475,7 @@ export class Client extends ClientEmitter {
         try {
           Reflect.apply(listener, this, details)
         } catch (error) {
-          process.emitWarning(error instanceof Error ? error : String(error))
+          emitWarning(error instanceof Error ? error : String(error))
         }
       }
       return listeners.length > 0

@@ -4,7 +4,7 @@ import type { RedisPort } from './adapters/port.js'
 import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
 import { refuseMisusedTarget } from './config/misuse.js'
-import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
+import { type AnyClient, portOf } from './config/ports.js'
 import type { CredentialsResolver, RedissonConfig } from './config/schema.js'
 import type { TlsFiles } from './config/tls.js'
 import { ConfigError } from './errors.js'
@@ -116,9 +116,10 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   if (isLazy && thread) {
     throw new ConfigError('lazy', undefined, 'config: the watchdog thread connects to a url at once')
   }
-  const port = href === undefined ? await openPort(client) : await openUrl(href, isLazy)
+  const port =
+    href === undefined ? await openPort(client) : await (await import('./config/open.js')).openUrl(href, isLazy)
   const opened = new Client(port, rest)
-  if (thread) await opened.protect(thread)
+  if (thread) await opened.protect(await import('./watchdog/thread-client.js'), thread)
   countOpen(opened, caller, href === undefined ? redisOfClient(client, port) : redisOfUrl(href))
   return opened
 }
@@ -157,8 +158,9 @@ async function openConfig(
   const options = { ...deployment.options, ...given }
   const { lockWatchdogTimeoutMs } = checkClientOptions(options)
   const thread = await threadOf(watchdog, loaded, lockWatchdogTimeoutMs)
+  const { openDeployment } = await import('./config/open.js')
   const client = new Client(await openDeployment(deployment), options)
-  if (thread) await client.protect(thread)
+  if (thread) await client.protect(await import('./watchdog/thread-client.js'), thread)
   countOpen(client, caller, redisOfDeployment(deployment))
   if (deployment.ignored.length > 0) client.warnSoon(keysIgnored(deployment.ignored))
   return client
@@ -172,7 +174,7 @@ async function threadOf(
   options: WatchdogOptions | undefined,
   connection: string | RedissonConfig | undefined,
   watchdogTimeoutMs: number,
-): Promise<Parameters<Client['protect']>[0] | undefined> {
+): Promise<Parameters<Client['protect']>[1] | undefined> {
   if (options === undefined) return undefined
   const own = ownOptions(options, WATCHDOG_OPTIONS)
   const { thread = false, maxBlockMs = DEFAULT_BLOCK_LEASES * watchdogTimeoutMs } = own

@@ -2,6 +2,7 @@
 import type { RedisPort } from './adapters/port.js'
 import { ClientClosedError, ConfigError, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
+import { nodeProcess } from './platform.js'
 import { threadClock } from './util/clock.js'
 import { listenTogether } from './util/shared-listener.js'
 import { sleep } from './util/sleep.js'
@@ -138,6 +139,8 @@ export function closeOnSignals(
   const { before, drainMs = 10_000 } = ownOptions(options, { drainMs: 1, before: 1 })
   if (before !== undefined && typeof before !== 'function') throw new ConfigError('before', before, 'a function')
   const terms = { before, drainMs: checkDuration('drainMs', drainMs, 0), onError }
+  const process = nodeProcess
+  if (!process) throw new ConfigError('closeOnSignals', undefined, 'Node.js: nothing else tells a program to end')
   const signals = ['SIGTERM', 'SIGINT'] as const
   const cut = new AbortController()
   let count = 0

@@ -5,7 +5,6 @@
  */
 import { parentPort } from 'node:worker_threads'
 import type { RedisPort } from './adapters/port.js'
-import { openDeployment, openUrl } from './config/ports.js'
 import type { RedissonConfig } from './config/schema.js'
 import { threadClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
@@ -13,6 +12,7 @@ import { SetClock, type ToThread } from './watchdog/thread-protocol.js'
 import { ThreadRenewals } from './watchdog/thread-renewals.js'
 
 async function open(connection: string | object): Promise<RedisPort> {
+  const { openDeployment, openUrl } = await import('./config/open.js')
   if (typeof connection === 'string') return await openUrl(connection)
   const { describe } = await import('./config/deployment.js')
   const deployment = describe(connection as RedissonConfig)

@@ -77,7 +77,7 @@ for (const file of packed.filter((path) => path.startsWith('dist/')))
 
 for (const [tool, ...args] of [
   ['publint', '--strict'],
-  ['attw', '--pack', '.', '--exclude-entrypoints', './watchdog-thread', '--format', 'ascii', '--no-emoji'],
+  ['attw', '--pack', '.', '--exclude-entrypoints', './watchdog-thread', './edge', '--format', 'ascii', '--no-emoji'],
 ]) {
   const { ok, output } = capture(tool, args)
   if (!ok) problems.push(`${tool}:\n${output}`)

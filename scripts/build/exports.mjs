@@ -20,22 +20,29 @@ const ENTRIES = {
 }
 /** Node from 22.12, Bun, bundlers and Node before take the ES module; only `require` of older tools the other one. */
 const ESM_CONDITIONS = ['module-sync', 'bun', 'module', 'import']
-/** Vercel and Next.js, Cloudflare: the import fails, and says why. */
+/** Vercel and Next.js, Cloudflare. */
 const EDGE_CONDITIONS = ['edge-light', 'workerd']
+/** What they get: an entry of their own, or the same as all. The import of any other fails, and says why. */
+const ON_EDGE = { '.': target('edge/index'), './http': undefined }
 
 /** @returns pkg with both */
 export function withExports(pkg) {
-  const exports = Object.fromEntries(Object.entries(ENTRIES).map(([name, module]) => [name, conditionsOf(module)]))
+  const exports = Object.fromEntries(
+    Object.entries(ENTRIES).map(([name, module]) => [name, conditionsOf(name, module)]),
+  )
+  exports['./edge'] = target('edge/index')
   exports['./watchdog-thread'] = target('watchdog-thread')
   exports['./package.json'] = './package.json'
   // For TypeScript with moduleResolution node10, which does not read `exports`.
   const old = Object.entries(ENTRIES).filter(([name]) => name !== '.')
+  old.push(['./edge', 'edge/index'])
   const types = Object.fromEntries(old.map(([name, module]) => [name.slice(2), [target(`cjs/${module}`).types]]))
   return { ...pkg, exports, typesVersions: { '*': types } }
 }
 
-function conditionsOf(module) {
-  const edge = Object.fromEntries(EDGE_CONDITIONS.map((condition) => [condition, './dist/edge.cjs']))
+function conditionsOf(name, module) {
+  const onEdge = name in ON_EDGE ? ON_EDGE[name] : './dist/edge/unsupported.cjs'
+  const edge = Object.fromEntries(EDGE_CONDITIONS.map((condition) => [condition, onEdge]))
   const esm = Object.fromEntries(ESM_CONDITIONS.map((condition) => [condition, target(module)]))
   return { ...edge, ...esm, require: target(`cjs/${module}`) }
 }

@@ -4,13 +4,17 @@ import { build } from 'esbuild'
 import { root } from '../run.mjs'
 
 /**
- * What `connect` loads, from the bottom up: what adapters and the watchdog thread share with it, locks, the rest. A layer is
+ * What `connect` loads, also on edge runtimes, from the bottom up: what adapters and the watchdog thread share with it, locks, the rest. A layer is
  * these modules, with what they import and no layer below has.
  */
-const LAYERS = [/^src\/(adapters|config|watchdog-thread)\b/, /^src\/(locks|waiting)\//, /^src\/connect\.ts/]
+const LAYERS = [
+  /^src\/(adapters|config|watchdog-thread)\b/,
+  /^src\/(locks|waiting)\//,
+  /^src\/(client|fencing|locks\/red-lock)\.ts/,
+]
 
-/** Not worth a file of its own, which it would be: adapters and the doctor need it, and `connect` does not. */
-const TINY = 'src/util/unusual-servers.ts'
+/** Not worth a file of their own, which they would be: the layers do not need them. */
+const TINY = ['src/util/unusual-servers.ts', 'src/util/timeout.ts', 'src/util/similar.ts']
 
 /**
  * Whoever needs a module of a layer loads it whole, with those below.
@@ -31,7 +35,7 @@ export async function layersOf(entryPoints) {
   }
 
   const reached = LAYERS.map((pattern) => reach(Object.keys(metafile.inputs).filter((module) => pattern.test(module))))
-  const shared = reached.at(-1).add(TINY)
+  const shared = TINY.reduce((modules, one) => modules.add(one), reached.at(-1))
   const layerOf = (module) => (shared.has(module) ? reached.findIndex((modules) => modules.has(module)) : -1)
   const appendices = LAYERS.map((_, layer) => {
     const modules = [...shared].filter((module) => layerOf(module) <= layer)

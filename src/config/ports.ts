@@ -1,4 +1,4 @@
-// A port from a URL, a configuration or an open client.
+// A port from an open client.
 import type { BunRedisLike } from '../adapters/bun/port.js'
 import type { UpstashLike } from '../adapters/http/port.js'
 import type { IoredisLike } from '../adapters/ioredis/port.js'
@@ -6,31 +6,10 @@ import type { AnyNodeRedis } from '../adapters/node-redis/port.js'
 import type { RedisPort } from '../adapters/port.js'
 import type { GlideLike } from '../adapters/valkey-glide/port.js'
 import { ConfigError } from '../errors.js'
-import type { Deployment } from './deployment.js'
 import { clientInsteadOf } from './misuse.js'
 
 /** A client of the user, or a port made from one. */
 export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | BunRedisLike | UpstashLike | RedisPort
-
-/** Opens ioredis for a URL that was checked. */
-export async function openUrl(url: string, isLazy = false): Promise<RedisPort> {
-  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
-  return ownedIoredis(await servers.openUrl(url, DISCONNECT_TIMEOUT_MS, isLazy))
-}
-
-/** Opens ioredis for a configuration. */
-export async function openDeployment(deployment: Deployment): Promise<RedisPort> {
-  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
-  const { addresses, mode, pingIntervalMs, scanIntervalMs } = deployment
-  const client = await servers.openDeployment(deployment, DISCONNECT_TIMEOUT_MS)
-  // Sentinels and clusters tell which replicas there are.
-  const isList = mode === 'masterSlave' || mode === 'replicated'
-  return ownedIoredis(client, { pingIntervalMs, scanIntervalMs, isReplicated: isList && addresses.length > 1 })
-}
-
-async function openers() {
-  return await Promise.all([import('./connecting/servers.js'), import('../adapters/ioredis/port.js')])
-}
 
 /** @throws {ConfigError} it is not a client of these libraries, or one that cannot work */
 export async function portOf(client: AnyClient | undefined): Promise<RedisPort> {

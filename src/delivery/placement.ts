@@ -1,5 +1,5 @@
 // Whether one server has all keys, before they are combined.
-import { randomBytes } from 'node:crypto'
+import { randomUuid } from '../platform.js'
 import type { Clock } from '../util/clock.js'
 import { tagOf } from '../wire/slots.js'
 
@@ -131,7 +131,7 @@ function prefixOf(key: string): string {
 
 /** Keys with other hash tags that the user may access like this one: ACL rules allow what begins like it. */
 export function otherTags(key: string): string[] {
-  const salt = randomBytes(4).toString('hex')
+  const salt = randomUuid().slice(0, 8)
   const hasTag = tagOf(key) !== key
   const start = hasTag ? key.slice(0, key.indexOf('}')) : key.slice(0, MAX_LENGTH)
   return Array.from({ length: TAGS }, (_, n) => (hasTag ? `${start}${salt}${n}}` : `${start}{${salt}${n}}`))

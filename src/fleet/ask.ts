@@ -1,7 +1,7 @@
 // Asks clients by their inboxes.
-import { randomBytes } from 'node:crypto'
 import { publish } from '../delivery/publish.js'
 import type { LeaseContext } from '../locks/lease.js'
+import { randomUuid } from '../platform.js'
 import type { Subscription } from '../waiting/wakeups.js'
 import { INBOX_PREFIX, REPLY_PREFIX } from '../wire/keys.js'
 import { ownState } from './own-state.js'
@@ -135,5 +135,5 @@ class Inquiry {
 }
 
 function randomId(): string {
-  return randomBytes(16).toString('hex')
+  return randomUuid().replaceAll('-', '')
 }

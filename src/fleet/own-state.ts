@@ -2,6 +2,7 @@
  * The state that this client reports, from memory: its holds and waiting calls. That includes what Redis never sees,
  * such as a lock that was handed off within the client.
  */
+import { Buffer } from 'node:buffer'
 import type { Hold } from '../locks/hold.js'
 import type { Lease, LeaseContext } from '../locks/lease.js'
 import { type WaitingCall, waitingCalls } from '../locks/reporting/waiting-calls.js'

@@ -1,7 +1,7 @@
 // Leader election: campaigns for a fenced lock, leads, resigns.
-import { setMaxListeners } from 'node:events'
 import { isLasting } from '../delivery/replies.js'
 import { ClientClosedError, ConfigError, LeaseLostError, NotDurableError, toError, WrongTypeError } from '../errors.js'
+import { mayHaveManyListeners } from '../platform.js'
 import { onAbort } from '../util/abort.js'
 import { backoffMs } from '../util/backoff.js'
 import { sleep } from '../util/sleep.js'
@@ -164,7 +164,7 @@ export class Election {
     if (resigned.aborted || !hold.isLive) return
     const term = new AbortController()
     const { signal } = term
-    setMaxListeners(0, signal) // the work may pass it to more than ten calls
+    mayHaveManyListeners(signal) // the work may pass it to more than ten calls
     this.#term = { hold, signal }
     let stopWarning: (() => void) | undefined
     const end = (reason: unknown): void => {

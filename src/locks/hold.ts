@@ -1,9 +1,9 @@
 // A counted hold on a lease: assertHeld, signal, unlock.
-import { setMaxListeners } from 'node:events'
-import { type InspectOptions, inspect } from 'node:util'
 import { LeaseLostError, type LossDetails, type LossReason, type NotHeldError } from '../errors.js'
+import { mayHaveManyListeners } from '../platform.js'
 import { defined } from '../util/defined.js'
 import { checkDuration, MIN_LEASE_MS } from '../util/validate.js'
+import { type Inspect, SHOWN } from '../util/visible.js'
 import type { Owners } from '../wire/holder.js'
 import { runOutside } from './call-chain.js'
 
@@ -141,7 +141,7 @@ export class Hold {
   get signal(): AbortSignal {
     if (!this.#hold.#abort) {
       this.#hold.#abort = new AbortController()
-      setMaxListeners(0, this.#hold.#abort.signal) // a body may pass it to more than ten calls
+      mayHaveManyListeners(this.#hold.#abort.signal) // a body may pass it to more than ten calls
       if (this.#hold.#ending instanceof LeaseLostError) this.#hold.#abort.abort(this.#hold.#ending)
     }
     this.#expireIfDue()
@@ -254,7 +254,7 @@ export class Hold {
   }
 
   /** @internal What `console.log` shows. */
-  [inspect.custom](_depth: number, options: InspectOptions): string {
+  [SHOWN](_depth: number, options: object, inspect: Inspect): string {
     return `Hold ${inspect(this.#shown(), options)}`
   }
 

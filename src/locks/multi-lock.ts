@@ -1,4 +1,5 @@
 // Several locks as one.
+import { Buffer } from 'node:buffer'
 import { isRetryable } from '../delivery/replies.js'
 import { LeaseLostError, OutcomeUnknownError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'

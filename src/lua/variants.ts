@@ -1,14 +1,10 @@
 // Variants of a script: for clusters, for batches, with a deadline, run once.
-import { createHash } from 'node:crypto'
+import { sha1Of } from '../platform.js'
 import { ONCE, SCRIPTS } from './generated.js'
 import type { Script, ScriptCall } from './script.js'
 
 // Here, since generated.ts imports nothing of Node.
 for (const script of SCRIPTS) Object.assign(script, { sha1: sha1Of(script.text) })
-
-function sha1Of(text: string): string {
-  return createHash('sha1').update(text).digest('hex')
-}
 
 /** Returns a function that makes a variant of a script, once for each script. */
 function variantOf(write: (text: string) => string, traits: Partial<Script> = {}): (script: Script) => Script {

@@ -1,9 +1,10 @@
 // A connection to the Redis in memory, with faults.
 import { AsyncResource } from 'node:async_hooks'
 import type { PortEvents, RedisPort } from '../adapters/port.js'
+import { sha1Of } from '../platform.js'
 import type { Clock } from '../util/clock.js'
 import { ReplyError } from './engine.js'
-import { knownScript, type MemoryRedis, sha1Of } from './memory-redis.js'
+import { knownScript, type MemoryRedis } from './memory-redis.js'
 
 /** A fault of one command, or one message. */
 export interface Fault {

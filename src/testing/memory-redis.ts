@@ -1,8 +1,8 @@
 // A Redis in memory: runs the scripts, publishes.
-import { createHash } from 'node:crypto'
 import { SCRIPTS } from '../lua/generated.js'
 import type { Script } from '../lua/script.js'
 import { forCluster, forMany, forOnce, inTime } from '../lua/variants.js'
+import { sha1Of } from '../platform.js'
 import type { Clock } from '../util/clock.js'
 import {
   type Chunk,
@@ -61,10 +61,6 @@ function formsOf(script: Script): (KnownScript & { readonly sha1: string })[] {
       }),
     ),
   )
-}
-
-export function sha1Of(text: string): string {
-  return createHash('sha1').update(text).digest('hex')
 }
 
 /**

@@ -1,6 +1,6 @@
 // Time, replaceable in tests.
-import { uptime } from 'node:os'
-import { clearTimeout, hrtime, monotonicNow, setImmediate, setTimeout, wallNow } from './real-time.js'
+import { sinceBoot } from '../platform.js'
+import { clearTimeout, monotonicNow, setImmediate, setTimeout, threadNow, wallNow } from './real-time.js'
 
 /** Everything that measures time or waits does so through a clock; unit tests and the simulator replace it. */
 export interface Clock {
@@ -35,13 +35,17 @@ export interface Timers {
   clearTimeout(timer: NodeJS.Timeout): void
 }
 
-const TIMERS: Timers = { setTimeout, clearTimeout }
+/** Not the functions themselves: those of Cloudflare Workers refuse to be called as methods. */
+const TIMERS: Timers = {
+  setTimeout: (action, ms) => setTimeout(action, ms),
+  clearTimeout: (timer) => clearTimeout(timer),
+}
 
 /** The clocks and timers of the machine. */
 export const SYSTEM: TimeSources = {
   monotonic: monotonicNow,
   wall: wallNow,
-  sinceBoot: () => uptime() * 1000,
+  sinceBoot,
 }
 
 /**
@@ -93,14 +97,14 @@ export class SystemClock implements Clock {
 function after(delayMs: number, action: () => void, keepAlive = true, timers = TIMERS): () => void {
   if (delayMs <= MAX_TIMEOUT_MS) {
     const timer = timers.setTimeout(action, Math.max(0, Math.ceil(delayMs)))
-    if (!keepAlive) timer.unref()
+    if (!keepAlive) timer.unref?.()
     return () => timers.clearTimeout(timer)
   }
   let timer: NodeJS.Timeout
   const arm = (leftMs: number): void => {
     const stepMs = Math.min(leftMs, MAX_TIMEOUT_MS)
     timer = timers.setTimeout(() => (leftMs > stepMs ? arm(leftMs - stepMs) : action()), stepMs)
-    if (!keepAlive) timer.unref()
+    if (!keepAlive) timer.unref?.()
   }
   arm(delayMs)
   return () => timers.clearTimeout(timer)
@@ -119,7 +123,7 @@ function afterPoll(action: () => void): void {
  * is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {
-  now: () => Number(hrtime.bigint() / 1_000n) / 1_000,
+  now: threadNow,
   after: (delayMs, action, keepAlive) => after(delayMs, action, keepAlive),
   afterPoll,
 }

@@ -1,4 +1,5 @@
 // Untrusted text in commands to paste.
+import { Buffer } from 'node:buffer'
 import { word } from './visible.js'
 
 /** One word for a shell; `$'…'` can have control characters as escapes, which are not executed when it is shown. */

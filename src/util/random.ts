@@ -1,5 +1,5 @@
 // Randomness, replaceable in tests.
-import { randomUUID } from 'node:crypto'
+import { randomUuid } from '../platform.js'
 
 /** The source of randomness, replaceable in tests. */
 export interface Random {
@@ -10,8 +10,6 @@ export interface Random {
 }
 
 export const systemRandom: Random = {
-  // Without the cache, which is part of a start-up snapshot (`node --build-snapshot`): two processes started from one
-  // snapshot would get the same id, and each could re-enter the other's locks.
-  uuid: () => randomUUID({ disableEntropyCache: true }),
+  uuid: randomUuid,
   fraction: () => Math.random(),
 }

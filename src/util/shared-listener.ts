@@ -1,5 +1,5 @@
 // One listener on an emitter of the user's for all clients.
-import { type EventEmitter, getEventListeners } from 'node:events'
+import type { EventEmitter } from 'node:events'
 import { shared } from './shared.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: each event has listeners of its own
@@ -26,7 +26,7 @@ export function listenTogether(emitter: Emitter, event: string, callback: Listen
   emitters.set(emitter, events)
   const { callbacks, listener } = events.get(event) ?? newListener()
   // Not by the number of callbacks: somebody may have removed all listeners.
-  if (!getEventListeners(emitter as EventEmitter, event).includes(listener)) emitter.on(event, listener)
+  if (!(emitter as EventEmitter).listeners(event).includes(listener)) emitter.on(event, listener)
   events.set(event, { callbacks, listener })
   callbacks.add(callback)
   return () => {

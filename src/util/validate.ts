@@ -1,4 +1,5 @@
 // Checks arguments.
+import { Buffer } from 'node:buffer'
 import { ConfigError } from '../errors.js'
 
 /** 100 years: well within Redis's expiry arithmetic and JavaScript's integers, and longer than any lock. */

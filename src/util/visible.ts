@@ -12,6 +12,12 @@ export function visible(text: string): string {
   return text.replace(CONTROL_CHARACTERS, escaped)
 }
 
+/** `inspect` of `node:util`. */
+export type Inspect = (shown: object, options?: object) => string
+
+/** Names the method that says what `console.log` shows. */
+export const SHOWN: unique symbol = Symbol.for('nodejs.util.inspect.custom')
+
 /** Names and labels as one line, without anything that a terminal would execute or that looks like another line. */
 export function word(text: string): string {
   return visible(text).replace(/[\t\n\u2028\u2029]/g, escaped)

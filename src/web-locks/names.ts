@@ -1,4 +1,5 @@
 // The names of client.locks, which are any text, and the names of their locks, which are not.
+import { Buffer } from 'node:buffer'
 import { ConfigError } from '../errors.js'
 
 /** Followed by the UTF-16 code units of the name, 4 hexadecimal digits each. */

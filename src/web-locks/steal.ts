@@ -7,8 +7,8 @@ import { NOTICE_MS, Notices } from '../locks/breaking/notices.js'
 import { inspect, runScript } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
 import type { Lock } from '../locks/lock.js'
+import { userAtHost } from '../platform.js'
 import { sleep } from '../util/sleep.js'
-import { userAtHost } from '../util/user-at-host.js'
 import { clientIdOf } from '../wire/holder.js'
 
 /** The reason in the mark of a stolen lock. */

@@ -1,6 +1,6 @@
 // A granted request of client.locks.
-import { inspect } from 'node:util'
 import type { Hold } from '../locks/hold.js'
+import { type Inspect, SHOWN } from '../util/visible.js'
 
 /** `exclusive`: one holder. `shared`: any number, and no exclusive one. */
 export type WebLockMode = 'exclusive' | 'shared'
@@ -66,7 +66,7 @@ export class WebLock {
   }
 
   /** @internal What `console.log` shows. */
-  [inspect.custom](): string {
+  [SHOWN](_depth: number, _options: object, inspect: Inspect): string {
     return `WebLock ${inspect({ name: this.#name, mode: this.#mode })}`
   }
 }

@@ -4,6 +4,7 @@
  *
  * Lanes are unsigned 64-bit integers. Everything is little-endian except the digest.
  */
+import { Buffer } from 'node:buffer'
 
 type Lanes = [bigint, bigint, bigint, bigint]
 type Key = Readonly<Lanes>

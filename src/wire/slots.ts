@@ -1,3 +1,6 @@
+// The slots of a cluster.
+import { Buffer } from 'node:buffer'
+
 /** The number of slots of a Redis Cluster. */
 export const SLOT_COUNT = 16_384
 
@@ -13,6 +16,7 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
  * is any; otherwise all of it.
  * @see https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
  */
+
 export function tagOf(key: string): string {
   const open = key.indexOf('{')
   const close = open === -1 ? -1 : key.indexOf('}', open + 1)

@@ -27,10 +27,10 @@ class Loaded {
     if (this.files.has(file.href)) return
     const code = readFileSync(file, 'utf8')
     this.files.set(file.href, code)
-    for (const [, path = ''] of code.matchAll(/(?:from|(?:^|;)import)\s*["'](\.[^"']+|node:[\w/]+)["']/gm)) {
-      if (path.startsWith('node:')) this.modulesOfNode.add(path.slice('node:'.length))
-      else this.#load(new URL(path, file))
-    }
+    for (const [, path = ''] of code.matchAll(/(?:from|(?:^|;)import)\s*["'](\.[^"']+)["']/gm))
+      this.#load(new URL(path, file))
+    // Imported, or by `process.getBuiltinModule`.
+    for (const [, name = ''] of code.matchAll(/["']node:([\w/]+)["']/g)) this.modulesOfNode.add(name)
   }
 }
 
@@ -54,6 +54,7 @@ describe('loading', () => {
     assert(bytes > 100_000 && bytes < 360_000, String(bytes))
     assert.deepEqual([...modulesOfNode].sort(), [
       'async_hooks',
+      'buffer',
       'crypto',
       'diagnostics_channel',
       'events',
@@ -61,7 +62,6 @@ describe('loading', () => {
       'os',
       'path',
       'url',
-      'util',
     ])
   })
 })

@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
 import { Client, type Hold } from '../../src/index.js'
 import { SystemClock } from '../../src/util/clock.js'
+import * as threadClient from '../../src/watchdog/thread-client.js'
 import { block } from '../support/block.js'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
 import { setUpFixture } from '../support/fixture.js'
@@ -239,7 +240,7 @@ describe('the watchdog thread', () => {
       { clock },
     )
     fixture.onEnd(() => client.close())
-    await client.protect({
+    await client.protect(threadClient, {
       connection: fixture.server.url,
       maxBlockMs: 20 * leaseMs,
       file: new URL('../../src/watchdog-thread.js', import.meta.url).href,

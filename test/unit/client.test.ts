@@ -8,6 +8,7 @@ import { Client } from '../../src/client.js'
 import type { ClientOptions } from '../../src/client-options.js'
 import { ReplyError } from '../../src/testing/keyspace.js'
 import { threadClock } from '../../src/util/clock.js'
+import * as threadClient from '../../src/watchdog/thread-client.js'
 import { lockChannel } from '../../src/wire/keys.js'
 import { fakeClient } from '../support/fakes/fake-client.js'
 import { FakeClock, turn } from '../support/fakes/fake-clock.js'
@@ -272,7 +273,7 @@ describe('the watchdog thread of a client', () => {
     client = new Client(port, options, { clock: threadClock })
     const seen: (Error & { code?: string })[] = []
     client.on('warning', (warning) => seen.push(warning))
-    await client.protect({ ...terms, file: fileOf(THREAD) })
+    await client.protect(threadClient, { ...terms, file: fileOf(THREAD) })
     const { code, cause } = seen[0] as Error & { code?: string }
     assert.equal(code, 'RENEWAL_REFUSED')
     const sent = JSON.parse((cause as Error).message)
@@ -288,10 +289,13 @@ describe('the watchdog thread of a client', () => {
 
   it('a watchdog thread that cannot be started closes the client', async () => {
     let isSettled = false
-    const failing = assert.rejects(client.protect({ ...terms, file: fileOf('throw new Error("broken")') }), {
-      code: 'LOCK_CONFIG',
-      path: 'watchdog.thread',
-    })
+    const failing = assert.rejects(
+      client.protect(threadClient, { ...terms, file: fileOf('throw new Error("broken")') }),
+      {
+        code: 'LOCK_CONFIG',
+        path: 'watchdog.thread',
+      },
+    )
     void failing.finally(() => {
       isSettled = true
     })

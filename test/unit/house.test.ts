@@ -11,7 +11,7 @@ import { test } from 'node:test'
 const FLOORS = [
   ['cli', 'nestjs'],
   ['doctor', 'testing', 'telemetry', 'dashboard'],
-  ['index', 'connect', 'open-clients', 'watchdog-thread'],
+  ['index', 'connect', 'edge', 'open-clients', 'watchdog-thread'],
   ['config'],
   ['client'],
   ['synchronizers', 'client-events', 'client-options', 'client-context', 'shutdown', 'fleet', 'web-locks'],
@@ -21,7 +21,7 @@ const FLOORS = [
   ['adapters'],
   ['wire', 'fencing', 'warnings'],
   ['util'],
-  ['lua', 'errors', 'holder-info'],
+  ['lua', 'errors', 'holder-info', 'platform'],
 ]
 
 const CLIENT_PACKAGES = ['ioredis', 'redis', '@valkey/valkey-glide']
@@ -141,10 +141,13 @@ test('index.ts only re-exports, by name', () => {
   assert.equal(other.trim(), '')
 })
 
-test('only config/ports.ts imports an adapter, and only dynamically; index.ts re-exports its types', () => {
+test('only config/ imports adapters, dynamically; index.ts re-exports their types, and edge/ has the one over HTTP', () => {
   expectNone(({ from, to, kind }) => {
     const allowed =
-      isAdapter(from) || (from === 'config/ports.ts' && kind !== 'static') || (from === 'index.ts' && kind === 'type')
+      isAdapter(from) ||
+      (/^config\/(ports|open)\.ts$/.test(from) && kind !== 'static') ||
+      (from === 'index.ts' && kind === 'type') ||
+      (from.startsWith('edge/') && to === 'adapters/http/port.ts')
     return isAdapter(to) && !allowed
   })
 })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { syncBuiltinESMExports } from 'node:module'
 import os from 'node:os'
 import { it, mock } from 'node:test'
-import { userAtHost } from '../../src/util/user-at-host.js'
+import { userAtHost } from '../../src/platform.js'
 
 it('an operator is the user and the host of the process', () => {
   assert.equal(userAtHost(), `${os.userInfo().username}@${os.hostname()}`)

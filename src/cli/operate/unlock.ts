@@ -1,9 +1,9 @@
 // `holdfast unlock`: asks, then breaks a lock.
 import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
 import { reactionTimeout } from '../../locks/breaking/interrupt.js'
+import { userAtHost } from '../../platform.js'
 import { counted } from '../../util/counted.js'
 import { durationOf } from '../../util/duration-text.js'
-import { userAtHost } from '../../util/user-at-host.js'
 import { word } from '../../util/visible.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { clockTime } from '../local-time.js'

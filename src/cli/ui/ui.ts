@@ -2,7 +2,7 @@
 import { placeOf } from '../../config/redis-url.js'
 import { isLoopback, type ServedDashboard, serveDashboard } from '../../dashboard/serve.js'
 import { messageOf } from '../../errors.js'
-import { userAtHost } from '../../util/user-at-host.js'
+import { userAtHost } from '../../platform.js'
 import { connectTo } from '../connect.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { say } from '../stderr.js'

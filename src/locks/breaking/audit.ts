@@ -1,4 +1,5 @@
 // Which locks were forced, by whom and why.
+import { Buffer } from 'node:buffer'
 import { isLasting, toWords } from '../../delivery/replies.js'
 import { forcedRecord } from '../../lua/generated.js'
 import { auditFailed } from '../../warnings.js'

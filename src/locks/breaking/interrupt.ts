@@ -1,8 +1,8 @@
 // forceUnlock({ holder }): marks a holder, notifies it, and waits until it has released the lock.
 import { toInteger } from '../../delivery/replies.js'
 import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../../errors.js'
+import { userAtHost } from '../../platform.js'
 import { sleep } from '../../util/sleep.js'
-import { userAtHost } from '../../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../../util/validate.js'
 import { formatHolder } from '../../wire/holder.js'
 import type { Named } from '../../wire/names.js'

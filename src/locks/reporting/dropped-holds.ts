@@ -1,4 +1,5 @@
 // Notices holds that the program dropped without unlock().
+import { emitWarning } from '../../platform.js'
 import { monotonicNow } from '../../util/real-time.js'
 import { holdDropped } from '../../warnings.js'
 import type { Context } from '../context.js'
@@ -22,7 +23,7 @@ const dropped = new FinalizationRegistry<Watched>((watched) => {
   const { context, hold } = watched
   if (!hold.isLive) return
   const warning = warningOf(watched)
-  if (!context.emit('warning', warning)) process.emitWarning(warning)
+  if (!context.emit('warning', warning)) emitWarning(warning)
 })
 
 /** Watches whether the caller drops the hold without releasing it. @returns the object for the caller */

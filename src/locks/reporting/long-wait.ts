@@ -1,5 +1,6 @@
 // Reports a wait that takes long.
 import type { WaitDetails } from '../../holder-info.js'
+import { emitWarning } from '../../platform.js'
 import type { Context, LongWaitDetails } from '../context.js'
 import type { ObservedRequest } from './observation.js'
 
@@ -76,7 +77,7 @@ export function describeLongWait({ lockName, label, waitedMs, heldBy }: LongWait
 function warnProcess(wait: LongWaitDetails): void {
   if (hasWarnedProcess) return
   hasWarnedProcess = true
-  process.emitWarning(
+  emitWarning(
     `${describeLongWait(wait)}. Further long waits are reported only by the event 'longWait' of the client. waitTimeMs limits ` +
       'a wait, warnAfterMs sets when it is reported',
     { type: 'HoldfastWarning', code: 'HOLDFAST_LONG_WAIT' },

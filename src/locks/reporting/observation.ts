@@ -3,9 +3,9 @@
  * clients of the process, and as the events `acquired` and `released` of one client. Without a subscriber or listener it
  * costs a few property reads, and no message is built.
  */
-import { channel } from 'node:diagnostics_channel'
 import type { ForcedBy, LeaseLostError } from '../../errors.js'
 import type { KnownHolder } from '../../holder-info.js'
+import { channel } from '../../platform.js'
 import type { AcquirePath, Context, ReleasePath } from '../context.js'
 import type { Hold, HoldTerms } from '../hold.js'
 

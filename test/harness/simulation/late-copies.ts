@@ -1,5 +1,6 @@
 import { waitingCalls } from '../../../src/locks/reporting/waiting-calls.js'
-import { knownScript, sha1Of } from '../../../src/testing/memory-redis.js'
+import { sha1Of } from '../../../src/platform.js'
+import { knownScript } from '../../../src/testing/memory-redis.js'
 import type { FakeRedis } from '../../support/fakes/fake-redis.js'
 import { type Held, heldIn } from './holders.js'
 import { COMMAND_TIMEOUT_MS } from './link.js'

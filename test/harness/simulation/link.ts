@@ -1,6 +1,7 @@
 import type { RedisPort } from '../../../src/adapters/port.js'
+import { sha1Of } from '../../../src/platform.js'
 import { type Fault, MemoryPort, type Sent, type Server } from '../../../src/testing/memory-port.js'
-import { knownScript, sha1Of } from '../../../src/testing/memory-redis.js'
+import { knownScript } from '../../../src/testing/memory-redis.js'
 import type { Clock } from '../../../src/util/clock.js'
 import type { Dice } from '../../support/dice.js'
 import type { FakeRedis } from '../../support/fakes/fake-redis.js'

@@ -1,5 +1,6 @@
+import { sha1Of } from '../../../src/platform.js'
 import { ReplyError } from '../../../src/testing/keyspace.js'
-import { knownScript, type Receiver, sha1Of } from '../../../src/testing/memory-redis.js'
+import { knownScript, type Receiver } from '../../../src/testing/memory-redis.js'
 import type { Clock } from '../../../src/util/clock.js'
 import { FakeRedis } from '../../support/fakes/fake-redis.js'
 import { patched } from '../../support/patched.js'

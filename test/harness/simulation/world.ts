@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Client } from '../../../src/client.js'
 import type { Clock } from '../../../src/util/clock.js'
+import * as threadClient from '../../../src/watchdog/thread-client.js'
 import { Dice } from '../../support/dice.js'
 import { FakeRedis } from '../../support/fakes/fake-redis.js'
 import { Beliefs } from './beliefs.js'
@@ -110,7 +111,7 @@ export class Process {
     }))
     const terms = { maxBlockMs: 4 * LEASE_MS, file: newThreadFile() }
     const protect = (client: Client, at: number): Promise<void> =>
-      client.protect({ ...terms, connection: String(at) }, seams)
+      client.protect(threadClient, { ...terms, connection: String(at) }, seams)
     await Promise.all(this.clients.map(protect))
   }
 
