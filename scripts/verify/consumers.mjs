@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { build } from 'esbuild'
 import { CONSUMERS } from '../../test/consumers/table.mjs'
 import { EXIT_CODES, readOptions, wrongOption } from '../help.mjs'
 import { capture, env, fail, root, since } from '../run.mjs'
@@ -82,13 +83,18 @@ function pack() {
 }
 
 /** One result for each check of the project. */
-async function tryConsumer({ name, files, page, dependencies, checks }, tarball) {
+async function tryConsumer({ name, files, page, sources = [], dependencies, checks }, tarball) {
   const began = performance.now()
   const home = join(work, name)
   const helper = join(work, `${name}-helper`)
   cpSync(join(HOME, files), home, { recursive: true })
   cpSync(join(HOME, HELPER), helper, { recursive: true })
   if (page) writePrograms(page, home)
+  for (const source of sources) {
+    const outfile = join(home, basename(source).replace(/ts$/, 'mjs'))
+    const entryPoints = [join(root, source)]
+    await build({ entryPoints, outfile, bundle: true, platform: 'node', format: 'esm', packages: 'external' })
+  }
   const own = { holdfast: `file:${tarball}`, [HELPER]: `file:${helper}` }
   const manifest = { name, private: true, dependencies: { ...dependencies, ...own } }
   writeFileSync(join(home, 'package.json'), JSON.stringify(manifest))

@@ -1,5 +1,6 @@
 // The projects of `npm run verify -- consumers`: what they install, and the commands that have to work. `files` is a folder here,
-// `page` a page whose programs are files of the project, each at the path in its first line.
+// `page` a page whose programs are files of the project, each at the path in its first line; `sources` are modules of the
+// tests that it gets as one file each.
 // docs/compatibility.md says what came out, and what does not work.
 
 const NODE_TYPES = { '@types/node': '^20.19.0' }
@@ -188,6 +189,7 @@ export const CONSUMERS = [
     tool: 'Next 16',
     files: 'next',
     page: 'docs/recipes/nextjs.md',
+    sources: ['test/support/servers/upstash-front.ts'],
     dependencies: {
       ...TYPESCRIPT,
       ...IOREDIS,
@@ -200,7 +202,19 @@ export const CONSUMERS = [
     checks: {
       'build without a Redis': `REDIS_URL=redis://127.0.0.1:1 ${NEXT_BUILD}`,
       'two requests for one order': 'node two-requests.mjs',
-      'edge runtime': `mkdir app/edge && cp edge/route.ts app/edge && ! ${NEXT_BUILD} >log 2>&1 && grep 'holdfast cannot run on an edge runtime' log || (cat log; exit 1)`,
+      'edge runtime': `mkdir app/edge && cp edge/route.ts app/edge && ${NEXT_BUILD} >log 2>&1 && ! grep 'not supported in the Edge Runtime' log && node edge.mjs || (cat log; exit 1)`,
+    },
+  },
+  {
+    name: 'workerd',
+    tool: 'Cloudflare Workers',
+    files: 'workerd',
+    sources: ['test/support/servers/upstash-front.ts'],
+    isCore: true,
+    dependencies: { ...IOREDIS, '@upstash/redis': '^1.39.0', esbuild: '^0.28.0', miniflare: '^4.20260426.0' },
+    checks: {
+      'each kind': `esbuild worker.mjs --bundle --minify --format=esm --conditions=workerd '--external:node:*' --outdir=out && node kinds.mjs`,
+      'two isolates and Node on one lock, with faults': 'node storm.mjs',
     },
   },
   {
