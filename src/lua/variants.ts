@@ -4,7 +4,14 @@ import { ONCE, SCRIPTS } from './generated.js'
 import type { Script, ScriptCall } from './script.js'
 
 // Here, since generated.ts imports nothing of Node.
-for (const script of SCRIPTS) Object.assign(script, { sha1: sha1Of(script.text) })
+for (const script of SCRIPTS) withSha1(script)
+
+/** Computes it when it is first needed: edge runtimes count the time that an import takes. */
+function withSha1(script: Script): Script {
+  let sha1: string | undefined
+  const get = (): string => (sha1 ??= sha1Of(script.text))
+  return Object.defineProperty(script, 'sha1', { get, enumerable: true })
+}
 
 /** Returns a function that makes a variant of a script, once for each script. */
 function variantOf(write: (text: string) => string, traits: Partial<Script> = {}): (script: Script) => Script {
@@ -13,7 +20,7 @@ function variantOf(write: (text: string) => string, traits: Partial<Script> = {}
     const known = variants.get(script)
     if (known) return known
     const text = write(script.text)
-    const variant = text === script.text ? script : { ...script, ...traits, text, sha1: sha1Of(text) }
+    const variant = text === script.text ? script : withSha1({ ...script, ...traits, text })
     variants.set(script, variant)
     return variant
   }

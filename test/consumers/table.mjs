@@ -207,7 +207,7 @@ export const CONSUMERS = [
   },
   {
     name: 'workerd',
-    tool: 'Cloudflare Workers',
+    tool: 'miniflare 4',
     files: 'workerd',
     sources: ['test/support/servers/upstash-front.ts'],
     isCore: true,

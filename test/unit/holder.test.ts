@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { buildSync } from 'esbuild'
 import { Client } from '../../src/client.js'
 import { systemRandom } from '../../src/util/random.js'
 import { isMarked, markedId } from '../../src/wire/client-id.js'
@@ -108,16 +110,25 @@ describe('a client id', () => {
 
 /**
  * Builds a start-up snapshot of a program that has made an id already and prints `expression` each time it is started;
- * returns how to start it. A snapshot takes one CommonJS file, so this makes one from random.ts as it was compiled.
+ * returns how to start it. A snapshot takes one CommonJS file, so this bundles random.ts as it was compiled.
  */
 function snapshotOf(t: TestContext, expression: string): () => string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-snapshot-'))
   t.after(() => rmSync(folder, { recursive: true }))
-  const random = readFileSync(new URL('../../src/util/random.js', import.meta.url), 'utf8')
-    .replace(/^import (\{[^}]+\}) from (['"][^'"]+['"])/gm, 'const $1 = require($2)')
-    .replace(/^export /gm, '')
-  const main = `require('node:v8').startupSnapshot.setDeserializeMainFunction(() => console.log(${expression}))`
-  writeFileSync(join(folder, 'main.cjs'), `${random}\n${expression}\n${main}`)
+  const contents = `import { startupSnapshot } from 'node:v8'
+    import { systemRandom } from './random.js'
+    ${expression}
+    startupSnapshot.setDeserializeMainFunction(() => console.log(${expression}))`
+  const resolveDir = fileURLToPath(new URL('../../src/util/', import.meta.url))
+  const outfile = join(folder, 'main.cjs')
+  buildSync({
+    stdin: { contents, resolveDir },
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    treeShaking: false,
+  })
 
   const node = (...args: string[]): string => {
     const env = { ...process.env, NODE_OPTIONS: '' }
