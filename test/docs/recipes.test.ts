@@ -67,12 +67,13 @@ describe('docs/recipes/leader-election.md', () => {
   })
 
   it('the manifest has three replicas, and more time to shut down than closeOnSignals takes', () => {
-    const [manifest] = codeBlocksOf('docs/recipes/leader-election.md').filter(({ language }) => language === 'yaml')
-    const { spec } = parse(manifest?.lines.join('\n') ?? '')
+    const manifests = codeBlocksOf('docs/recipes/kubernetes.md').filter(({ language }) => language === 'yaml')
+    const { spec } = manifests.map(({ lines }) => parse(lines.join('\n'))).find(({ kind }) => kind === 'Deployment')
     assert.equal(spec.replicas, 3)
     assert.deepEqual(spec.selector.matchLabels, spec.template.metadata.labels)
-    assert(spec.template.spec.terminationGracePeriodSeconds > 10)
-    assert.equal(spec.template.spec.containers[0].command[0], 'node')
+    const [{ command, lifecycle }] = spec.template.spec.containers
+    assert(spec.template.spec.terminationGracePeriodSeconds > lifecycle.preStop.sleep.seconds + 10)
+    assert.equal(command[0], 'node')
   })
 })
 

@@ -70,16 +70,16 @@ describe('the links of a README on npm', () => {
   })
 })
 
-describe('docs/compatibility.md', () => {
-  it('docs/compatibility.md names every version that npm run verify -- consumers tries', async () => {
+describe('docs/compatibility.md and docs/runtimes.md', () => {
+  it('docs/compatibility.md and docs/runtimes.md name every version that npm run verify -- consumers tries', async () => {
     const { CONSUMERS } = (await import(new URL('test/consumers/table.mjs', ROOT).href)) as {
       CONSUMERS: { tool: string; name: string }[]
     }
     assert.equal(new Set(CONSUMERS.map(({ name }) => name)).size, CONSUMERS.length)
-    const page = read('docs/compatibility.md')
+    const pages = read('docs/compatibility.md') + read('docs/runtimes.md')
     const missing = CONSUMERS.filter(({ tool }) => {
       const [name, version = ''] = tool.split(' ')
-      const lines = page.split('\n').filter((line) => line.includes(name ?? ''))
+      const lines = pages.split('\n').filter((line) => line.includes(name ?? ''))
       return !lines.some((line) => line.split(/[^\d.]+/).some((number) => `${number}.`.startsWith(`${version}.`)))
     })
     assert.deepEqual(
