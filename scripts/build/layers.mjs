@@ -4,8 +4,8 @@ import { build } from 'esbuild'
 import { root } from '../run.mjs'
 
 /**
- * What `connect` loads, also on edge runtimes, from the bottom up: what adapters and the watchdog thread share with it, locks, the rest. A layer is
- * these modules, with what they import and no layer below has.
+ * What `connect` loads, also on edge runtimes, from the bottom up: what adapters and the watchdog thread share with it,
+ * locks, the rest. A layer is these modules, with what they import and no layer below has.
  */
 const LAYERS = [
   /^src\/(adapters|config|watchdog-thread)\b/,
@@ -15,6 +15,8 @@ const LAYERS = [
 
 /** Not worth a file of their own, which they would be: the layers do not need them. */
 const TINY = ['src/util/unusual-servers.ts', 'src/util/timeout.ts', 'src/util/similar.ts']
+/** Nor is the second: it goes with the first, which one more adapter needs. */
+const BESIDE = ['src/adapters/replaceable-port.ts', 'src/adapters/cluster-master-status.ts']
 
 /**
  * Whoever needs a module of a layer loads it whole, with those below.
@@ -45,6 +47,7 @@ export async function layersOf(entryPoints) {
   })
   return (path) => {
     const module = relative(root, path)
-    return shared.has(module) ? '' : (appendices[Math.max(...[...reach([module])].map(layerOf))] ?? '')
+    const beside = module === BESIDE[0] ? `\nimport ${JSON.stringify(join(root, BESIDE[1]))}` : ''
+    return shared.has(module) ? '' : beside + (appendices[Math.max(...[...reach([module])].map(layerOf))] ?? '')
   }
 }

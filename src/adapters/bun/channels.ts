@@ -53,11 +53,7 @@ export class Channels {
   async unsubscribe(channel: string): Promise<void> {
     this.#subscriptions.get(channel)?.settle?.()
     this.#subscriptions.delete(channel)
-    try {
-      await this.#connection.current?.unsubscribe(channel)
-    } catch {
-      // it is not subscribed, or lost its connection
-    }
+    await this.#leave(this.#connection.current, channel)
   }
 
   async ping(): Promise<void> {
@@ -91,6 +87,7 @@ export class Channels {
     subscription.listener = listener
     try {
       await client.subscribe(channel, listener)
+      if (!this.#subscriptions.has(channel)) await this.#leave(client, channel) // which was not possible before
       subscription.isConfirmed = true
       this.#settled(channel, subscription)
       return true
@@ -98,6 +95,14 @@ export class Channels {
       // Otherwise it was lost with its connection, perhaps by the refusal of another one, which it then rejects with.
       if (isErrorReply(error) && client.connected) this.#settled(channel, subscription, error)
       return false
+    }
+  }
+
+  async #leave(client: BunRedisLike | undefined, channel: string): Promise<void> {
+    try {
+      await client?.unsubscribe(channel)
+    } catch {
+      // the first SUBSCRIBE is in flight, or the connection was lost
     }
   }
 
