@@ -123,6 +123,20 @@ function describeOnBun(): void {
       assert.deepEqual(messages, ['one', 'two', 'three'])
     })
 
+    it('a channel that is left before the first SUBSCRIBE is confirmed is not subscribed to', async () => {
+      await using proxy = await startProxy(fixture.server.port)
+      const sent = proxy.record()
+      proxy.delay(300, (request) => /SUBSCRIBE/.test(request))
+      const { port } = open(proxy.url)
+      const [left, kept] = ['redisson_lock__channel:{a}', 'redisson_lock__channel:{b}']
+      const subscribing = port.subscribe(left, () => {})
+      await waitUntil(() => sent.some((bytes) => /SUBSCRIBE/.test(String(bytes))))
+      await port.unsubscribe(left)
+      await subscribing
+      await port.subscribe(kept, () => {})
+      await waitUntil(async () => (await fixture.server.admin.pubsub('CHANNELS')).join() === kept)
+    })
+
     it('a subscription that is lost without a word is reported although the server cannot be reached', async () => {
       await using proxy = await startProxy(fixture.server.port)
       const { port } = open(proxy.url)
