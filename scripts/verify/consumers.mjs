@@ -22,7 +22,7 @@ const HELPER = 'take-a-lock'
 const HELP = `npm run verify -- consumers [options]
 
 Installs the packed package into the projects of test/consumers/table.mjs, with their tools from the npm registry, compiles
-them and takes a lock in each. Those with isCore take about two minutes, all of them about eight.
+them and takes a lock in each. Those with isCore take about two minutes, all of them about a quarter of an hour.
 
   --full                    all projects
   --only jest-29,esbuild    only these; an unknown one lists all

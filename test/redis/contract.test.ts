@@ -3,14 +3,12 @@ import { describe } from 'node:test'
 import { contract } from '../contract/locks.js'
 import { type Driver, drivers, setUpFixture, watchWholeProcess } from '../support/fixture.js'
 import { kinds } from '../support/kinds.js'
-
-/** Where nothing runs side by side, as on Bun and Deno: which of how many processes this is. */
-const [part, parts = 1] = (process.env['TEST_PART'] ?? '0/1').split('/').map(Number)
+import { isOurs } from '../support/parts.js'
 
 describe('every kind of lock', { concurrency: 5 }, () => {
   watchWholeProcess()
   for (const [index, kind] of kinds.entries()) {
-    if (index % parts !== part) continue
+    if (!isOurs(index)) continue
     const driver = drivers[index % drivers.length] as Driver
     describe(`a ${kind.name}, through ${driver.name}`, { concurrency: 1 }, () =>
       contract(kind, (options) => setUpFixture(driver, [], { ...options, isBesideOthers: true })),
