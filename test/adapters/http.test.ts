@@ -1,6 +1,6 @@
 /** Holdfast over HTTP: requests that get lost, late or doubled, servers that answer something else, and clients beside it. */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { describe, it, mock } from 'node:test'
 import { inspect } from 'node:util'
 import { Redis } from '@upstash/redis'
 import { http } from '../../src/adapters/http/port.js'
@@ -102,6 +102,18 @@ describe('over HTTP', () => {
     fixture.onEnd(() => front.stop())
     await using client = await connect({ client: http({ url: `${front.url}/`, token: front.token }) })
     assert.equal(await client.getLock('a').withLock(() => 'done'), 'done')
+  })
+
+  it('no reply may come from a cache', async () => {
+    const { client } = await warmedUp()
+    const sent = mock.method(globalThis, 'fetch')
+    try {
+      await client.getLock('a').withLock(() => {})
+      const inits = sent.mock.calls.map((call) => call.arguments[1])
+      assert.deepEqual([...new Set(inits.map((init) => (init as { cache?: string }).cache))], ['no-store'])
+    } finally {
+      sent.mock.restore()
+    }
   })
 
   it('what cannot work is refused, and no secret is shown', async () => {

@@ -176,8 +176,9 @@ class HttpPort implements RedisPort {
 
   async #postOnce(path: string, body: string, signal: AbortSignal): Promise<readonly [number, string]> {
     const headers = { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' }
-    // A POST that is redirected becomes a GET.
-    const response = await fetch(this.#url + path, { method: 'POST', headers, body, signal, redirect: 'manual' })
+    // A POST that is redirected becomes a GET, and Next.js may keep the reply to one, such as that a lease was renewed.
+    const options = { method: 'POST', headers, body, signal, redirect: 'manual', cache: 'no-store' } as const
+    const response = await fetch(this.#url + path, options)
     const text = await response.text()
     this.connectionError = undefined
     return [response.status, text]
