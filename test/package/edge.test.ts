@@ -57,7 +57,7 @@ async function bundled(contents: string, options: BuildOptions = {}): Promise<Bu
 const gzipped = (contents: Uint8Array): number => gzipSync(contents).length
 
 /** Runs a bundle where there is nothing but what every edge runtime has. */
-function loadedOnEdge(code: string): typeof Edge {
+function loadedOnEdge(code: string, others: object = {}): typeof Edge {
   const { fetch, setTimeout, clearTimeout, setInterval, clearInterval, queueMicrotask, performance, crypto } =
     globalThis
   const { URL, AbortController, AbortSignal, TextEncoder, console } = globalThis
@@ -66,7 +66,7 @@ function loadedOnEdge(code: string): typeof Edge {
   const require = (name: string): object => MODULES[name] ?? assert.fail(`there is no ${name}`)
   const timers = { setTimeout, clearTimeout, setInterval, clearInterval, queueMicrotask, performance }
   const web = { fetch, crypto, URL, AbortController, AbortSignal, TextEncoder, console }
-  runInContext(code, createContext({ ...timers, ...web, process, module, require }))
+  runInContext(code, createContext({ ...timers, ...web, process, module, require, ...others }))
   return module.exports
 }
 
@@ -113,6 +113,26 @@ describe('the package on an edge runtime', () => {
     await hold.unlock()
     assert.equal(await client.locks.request('b', ({ mode }) => mode), 'exclusive')
     assert.throws(() => client.closeOnSignals(), { code: 'LOCK_CONFIG', path: 'closeOnSignals' })
+  })
+
+  it('a hold has expired there once the machine has slept, which only the time of day shows', async () => {
+    let sleptMs = 0
+    class OwnDate extends Date {
+      static override now(): number {
+        return Date.now() + sleptMs
+      }
+    }
+    const { files } = await bundled("export * from 'holdfast'", { format: 'cjs' })
+    const front = await startUpstashFront(fixture.server.url)
+    fixture.onEnd(() => front.stop())
+    const { connect, http } = loadedOnEdge(files[0]?.text ?? '', { Date: OwnDate })
+    const client = await connect({ client: http({ url: front.url, token: front.token }) })
+    fixture.onEnd(() => client.close())
+    const hold = await client.getLock('a').lock({ leaseTimeMs: 600_000 })
+    hold.assertHeld()
+    sleptMs = 601_000
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST' })
+    await fixture.server.admin.del('a')
   })
 
   it('a target that is not over HTTP is one error, and nothing is sent', async () => {
