@@ -73,7 +73,7 @@ function buildTypes() {
 
 /** Editors show what the published types say; esbuild keeps the comments of members, and drops all others. */
 function withoutDocs(code) {
-  return code.replace(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, '')
+  return code.replace(/^\s*(?:\/\*\*[\s\S]*?\*\/|\/\/ .*)\n/gm, '')
 }
 
 function keep(path, kept) {
