@@ -16,7 +16,7 @@ import { keysIgnored } from './warnings.js'
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
   url?: string | undefined
-  /** A live client of yours, instead of `url`: of ioredis, node-redis, valkey-glide, Bun or @upstash/redis. It is never closed. */
+  /** A live client of yours, instead of `url`: of ioredis, node-redis, valkey-glide, Bun or @upstash/redis. Never closed. */
   client?: AnyClient | undefined
   /** A Redisson configuration, instead of `url`: the path of its YAML or JSON file, or an object of the same shape. */
   config?: string | URL | RedissonConfig | undefined
@@ -69,8 +69,9 @@ const CONNECT_OPTIONS = {
 
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
- * a client of ioredis, node-redis, valkey-glide, Bun or @upstash/redis that you own. Without arguments it uses the environment
- * variable `HOLDFAST_CONFIG`, the path of a configuration, else the URL in `REDIS_URL`, else redis://127.0.0.1:6379.
+ * a client of ioredis, node-redis, valkey-glide, Bun or @upstash/redis that you own. Without arguments it uses the
+ * environment variable `HOLDFAST_CONFIG`, the path of a configuration, else the URL in `REDIS_URL`, else
+ * redis://127.0.0.1:6379.
  *
  * Options take precedence over those in `config`. Keys of `config` that Holdfast ignores are reported in one `warning` of
  * the client.

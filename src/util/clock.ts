@@ -119,8 +119,8 @@ function afterPoll(action: () => void): void {
 }
 
 /**
- * A clock that all threads of a process share on Node; on Bun and Deno each has its own (`SetClock`). It does not include the time that a suspended machine slept, so a thread
- * is given an instant as a distance from one that both sides know.
+ * A clock that all threads of a process share on Node; on Bun and Deno each has its own (`SetClock`). It does not include
+ * the time that a suspended machine slept, so a thread is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {
   now: threadNow,
