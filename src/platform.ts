@@ -62,9 +62,7 @@ export function channel(name: string): Channel {
 }
 
 /** More than ten may listen to this signal, without a warning. */
-export function mayHaveManyListeners(signal: AbortSignal): void {
-  events?.setMaxListeners(0, signal)
-}
+export const mayHaveManyListeners: (signal: AbortSignal) => void = events?.setMaxListeners?.bind(events, 0) ?? (() => {})
 
 export function emitWarning(warning: string | Error, options?: NodeJS.EmitWarningOptions): void {
   if (nodeProcess?.emitWarning) nodeProcess.emitWarning(warning, options)

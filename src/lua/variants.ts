@@ -8,9 +8,12 @@ for (const script of SCRIPTS) withSha1(script)
 
 /** Computes it when it is first needed: edge runtimes count the time that an import takes. */
 function withSha1(script: Script): Script {
-  let sha1: string | undefined
-  const get = (): string => (sha1 ??= sha1Of(script.text))
-  return Object.defineProperty(script, 'sha1', { get, enumerable: true })
+  const get = (): string => {
+    const value = sha1Of(script.text)
+    Object.defineProperty(script, 'sha1', { value, enumerable: true })
+    return value
+  }
+  return Object.defineProperty(script, 'sha1', { get, enumerable: true, configurable: true })
 }
 
 /** Returns a function that makes a variant of a script, once for each script. */
