@@ -62,7 +62,8 @@ export function channel(name: string): Channel {
 }
 
 /** More than ten may listen to this signal, without a warning. */
-export const mayHaveManyListeners: (signal: AbortSignal) => void = events?.setMaxListeners?.bind(events, 0) ?? (() => {})
+export const mayHaveManyListeners: (signal: AbortSignal) => void =
+  events?.setMaxListeners?.bind(events, 0) ?? (() => {})
 
 export function emitWarning(warning: string | Error, options?: NodeJS.EmitWarningOptions): void {
   if (nodeProcess?.emitWarning) nodeProcess.emitWarning(warning, options)
