@@ -78,11 +78,13 @@ describe('atLeastMs', () => {
     const losing = clients[1].getLock('job 2').withLock({ atLeastMs: MINUTE, leaseTimeMs: 50 }, () => sleep(100))
     await assert.rejects(losing, { code: 'LOCK_LEASE_LOST', reason: 'expired' })
 
+    let isRunning = false
     const cut = clients[2].getLock('job 3').withLock({ atLeastMs: MINUTE }, async (hold) => {
+      isRunning = true
       while (!hold.signal.aborted) await sleep(5)
     })
     const ended = settlesWithin(cut, 10_000)
-    await waitUntil(async () => (await fixture.server.admin.exists('job 3')) === 1)
+    await waitUntil(() => isRunning)
     await clients[2].close()
     assert.equal((await ended).status, 'rejected')
 
