@@ -44,11 +44,18 @@ exports.holdThroughABlock = async ({ connect }, thread = true) => {
   while (process.uptime() < 3) await new Promise((resolve) => setTimeout(resolve, 100))
   const client = await connect({ url, lockWatchdogTimeoutMs: 2_000, watchdog: { thread } })
   const lock = client.getLock(`consumer:thread:${process.pid}`)
-  const hold = await lock.lock()
-  const until = performance.now() + 5_000
-  while (performance.now() < until);
-  hold.assertHeld()
-  assert.equal(await lock.isLocked(), true, 'Redis has the lock')
-  await hold.unlock()
-  await client.close()
+  try {
+    // Where the thread does not work, the lock is lost each time; on a machine that stands still, now and then.
+    for (let tries = 3; ; tries--) {
+      const hold = await lock.lock()
+      const until = performance.now() + 5_000
+      while (performance.now() < until);
+      if (tries > 1 && hold.remainingMs() === 0) continue
+      hold.assertHeld()
+      assert.equal(await lock.isLocked(), true, 'Redis has the lock')
+      return await hold.unlock()
+    }
+  } finally {
+    await client.close()
+  }
 }
