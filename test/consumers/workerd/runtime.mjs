@@ -31,7 +31,6 @@ export async function inWorkerd(work) {
     }
   }
   try {
-    await redis.flushall()
     await work({ start, faulty, redis })
   } finally {
     await Promise.all(isolates.map((isolate) => isolate.dispose()))
