@@ -132,6 +132,19 @@ function suite(run, file, { driver = '', processes = 1 } = {}) {
 const BUN = 'bun test --timeout 60000'
 const DENO = 'deno test -A --no-check'
 
+/** What every runtime has to pass with the clients of Node. */
+function contractOn(run) {
+  return {
+    'every kind, through ioredis': suite(run, 'redis/contract', { driver: 'an ioredis', processes: 4 }),
+    'every kind, through node-redis': suite(run, 'redis/contract', { driver: 'a node-redis', processes: 4 }),
+    'several processes': suite(run, 'redis/contract-ways', { processes: 3 }),
+    ports: suite(run, 'adapters/port'),
+    'what an application does on its client': suite(run, 'adapters/own-connection'),
+    'unresponsive servers': suite(run, 'adapters/unresponsive-server'),
+    'the watchdog thread': suite(run, 'redis/watchdog-thread'),
+  }
+}
+
 const NEXT_BUILD = 'NEXT_TELEMETRY_DISABLED=1 next build'
 
 export const CONSUMERS = [
@@ -209,7 +222,7 @@ export const CONSUMERS = [
     name: 'workerd',
     tool: 'miniflare 4',
     files: 'workerd',
-    sources: ['test/support/servers/upstash-front.ts'],
+    sources: ['test/support/servers/upstash-front.ts', 'test/support/dice.ts'],
     isCore: true,
     dependencies: { ...IOREDIS, '@upstash/redis': '^1.39.0', esbuild: '^0.28.0', miniflare: '^4.20260426.0' },
     checks: {
@@ -289,14 +302,8 @@ export const CONSUMERS = [
     dependencies: { bun: '^1.4.0' },
     checks: {
       "every kind, through Bun's client": suite(BUN, 'redis/contract', { driver: 'of Bun', processes: 4 }),
-      'every kind, through ioredis': suite(BUN, 'redis/contract', { driver: 'an ioredis', processes: 4 }),
-      'every kind, through node-redis': suite(BUN, 'redis/contract', { driver: 'a node-redis', processes: 4 }),
-      'several processes': suite(BUN, 'redis/contract-ways', { processes: 3 }),
-      ports: suite(BUN, 'adapters/port'),
-      'what an application does on its client': suite(BUN, 'adapters/own-connection'),
-      'unresponsive servers': suite(BUN, 'adapters/unresponsive-server'),
+      ...contractOn(BUN),
       'waiters without a subscriber': suite(BUN, 'redis/waiters-without-subscriber'),
-      'the watchdog thread': suite(BUN, 'redis/watchdog-thread'),
     },
   },
   {
@@ -304,15 +311,7 @@ export const CONSUMERS = [
     tool: 'Deno',
     files: 'node',
     dependencies: { deno: '^2.9.0' },
-    checks: {
-      'every kind, through ioredis': suite(DENO, 'redis/contract', { driver: 'an ioredis', processes: 4 }),
-      'every kind, through node-redis': suite(DENO, 'redis/contract', { driver: 'a node-redis', processes: 4 }),
-      'several processes': suite(DENO, 'redis/contract-ways', { processes: 3 }),
-      ports: suite(DENO, 'adapters/port'),
-      'what an application does on its client': suite(DENO, 'adapters/own-connection'),
-      'unresponsive servers': suite(DENO, 'adapters/unresponsive-server'),
-      'the watchdog thread': suite(DENO, 'redis/watchdog-thread'),
-    },
+    checks: contractOn(DENO),
   },
   {
     name: 'deno',

@@ -1,21 +1,14 @@
 // Two isolates and a process of Node exclude each other while requests get lost, late and doubled.
 import assert from 'node:assert/strict'
 import { connect } from 'holdfast'
+import { Dice } from './dice.mjs'
 import { inWorkerd } from './runtime.mjs'
 import { enterAndLeave, overlapsIn } from './sections.mjs'
 
 const FAULTS = [{ is: 'request lost' }, { is: 'reply lost' }, { is: 'late', ms: 150 }, { is: 'doubled', ms: 50 }]
 const FAULTY = 0.33
 const seed = Math.floor(Math.random() * 2 ** 32)
-let state = seed
-
-/** Mulberry32. */
-function random() {
-  state = (state + 0x6d2b79f5) | 0
-  let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-  mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-  return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-}
+const dice = new Dice(seed)
 
 await inWorkerd(async ({ start, faulty, redis }) => {
   const [one, two] = [start(), start()]
@@ -27,7 +20,7 @@ await inWorkerd(async ({ start, faulty, redis }) => {
     const counts = await Promise.all([one(path), two(path), enterAndLeave(lock, log)])
     return [counts.reduce((sum, count) => sum + count), overlapsIn(await redis.lrange('log', 0, -1))]
   }
-  faulty.fault = () => (random() < FAULTY ? FAULTS[Math.floor(random() * FAULTS.length)] : undefined)
+  faulty.fault = () => (dice.chance(FAULTY) ? dice.pick(FAULTS) : undefined)
   assert.deepEqual(await run('/storm', client.getLock('lock:storm')), [48, 0], `with the seed ${seed}`)
   assert(faulty.arrived.requests > 64, 'the isolates used the front with the faults')
   const [, overlaps] = await run('/control')
