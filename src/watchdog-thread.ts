@@ -8,7 +8,7 @@ import type { RedisPort } from './adapters/port.js'
 import type { RedissonConfig } from './config/schema.js'
 import { threadClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
-import { SetClock, type ToThread } from './watchdog/thread-protocol.js'
+import { type SentToThread, SetClock } from './watchdog/thread-protocol.js'
 import { ThreadRenewals } from './watchdog/thread-renewals.js'
 
 async function open(connection: string | object): Promise<RedisPort> {
@@ -25,7 +25,7 @@ async function open(connection: string | object): Promise<RedisPort> {
 const post = (message: unknown): void => parentPort?.postMessage(message)
 const clock = new SetClock(threadClock.now)
 const renewals = new ThreadRenewals({ clock: { ...threadClock, now: clock.now }, random: systemRandom, open, post })
-parentPort?.on('message', (message: ToThread & { readonly sentAt?: number }) => {
-  clock.received(message.sentAt ?? 0)
+parentPort?.on('message', (message: SentToThread) => {
+  clock.received(message.sentAt)
   renewals.receive(message)
 })

@@ -16,6 +16,7 @@ import {
   type FromThread,
   micros,
   type Registration,
+  type SentToThread,
   TAKE_OVER_AT,
   type ThreadStatus,
   type ToThread,
@@ -66,7 +67,8 @@ const THREADS: ThreadSeams = {
       cause = withoutSecrets(error)
     })
     worker.on('exit', (code) => onEnd(cause ?? new Error(`it exited with code ${code}`)))
-    const post = (message: ToThread): void => worker.postMessage({ ...message, sentAt: threadClock.now() })
+    const post = (message: ToThread): void =>
+      worker.postMessage({ ...message, sentAt: threadClock.now() } satisfies SentToThread)
     return { post, end: () => worker.terminate() }
   },
 }

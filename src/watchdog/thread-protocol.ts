@@ -45,6 +45,9 @@ export type ToThread = { readonly client: number } & (
   | { readonly isClosed: true }
 )
 
+/** As it is sent: with when that was, on `threadClock` of the process, ms. */
+export type SentToThread = ToThread & { readonly sentAt: number }
+
 /**
  * The clock of a thread, set by that of the process. On Bun and Deno `hrtime` counts from the start of each thread, so the
  * thread's is behind; on Node all threads read the same. Set too early by as much as the fastest message took: a renewal

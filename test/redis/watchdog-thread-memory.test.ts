@@ -5,7 +5,14 @@ import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { lockRenew } from '../../src/lua/generated.js'
 import { threadClock } from '../../src/util/clock.js'
-import { ALIVE_AT, type FromThread, micros, TAKE_OVER_AT, type ToThread } from '../../src/watchdog/thread-protocol.js'
+import {
+  ALIVE_AT,
+  type FromThread,
+  micros,
+  type SentToThread,
+  TAKE_OVER_AT,
+  type ToThread,
+} from '../../src/watchdog/thread-protocol.js'
 import { setUpFixture } from '../support/fixture.js'
 import { startProxy } from '../support/servers/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -25,7 +32,8 @@ describe('the watchdog thread and its shared memory', () => {
     const words = new BigInt64Array(memory)
     const worker = new Worker(THREAD)
     fixture.onEnd(async () => void (await worker.terminate()))
-    const send = (message: ToThread): void => worker.postMessage(message)
+    const send = (message: ToThread): void =>
+      worker.postMessage({ ...message, sentAt: threadClock.now() } satisfies SentToThread)
     const terms = { periodMs: 20_000, batchSize: 100, maxBlockMs: 60_000, commandTimeoutMs: 10_000 }
     Atomics.store(words, TAKE_OVER_AT, micros(threadClock.now() + 600_000))
     send({ client: 1, registration: { ...terms, connection: proxy.url, memory } })
