@@ -16,7 +16,6 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
  * is any; otherwise all of it.
  * @see https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
  */
-
 export function tagOf(key: string): string {
   const open = key.indexOf('{')
   const close = open === -1 ? -1 : key.indexOf('}', open + 1)

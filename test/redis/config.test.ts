@@ -252,7 +252,7 @@ lockWatchdogTimeout: 12000
       const clusterServersConfig = { nodeAddresses: [address], connectTimeout: 300 }
       assert.equal(
         (await refusal({ config: { clusterServersConfig } })).message,
-        `through 127.0.0.1:${port}: no reply in time`,
+        `cannot connect through 127.0.0.1:${port}: no reply in time`,
       )
       const replicatedServersConfig = { nodeAddresses: [address, 'redis://127.0.0.1:1'], connectTimeout: 300 }
       assert.match(

@@ -238,7 +238,8 @@ function explained(error: unknown, { options }: Opened, deployment: Deployment |
   const message = messageOf(error)
   const [isClosed, isSilent] = [CLOSED.test(message), SILENT.test(message)]
   if (deployment !== undefined && deployment.mode !== 'single') {
-    if (isSilent) return wrapped(`through ${where}: ${message === 'timeout' ? 'no reply in time' : message}`)
+    if (isSilent)
+      return wrapped(`cannot connect through ${where}: ${message === 'timeout' ? 'no reply in time' : message}`)
     return isClosed ? wrapped(`cannot reach ${where}`) : error
   }
   if (tls && NO_TLS.test(message)) {
