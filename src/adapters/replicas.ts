@@ -46,8 +46,8 @@ const TRUST_MS = 1_000
 /** How long the rest of the deployment has to reply, ms. */
 const MASTER_STATUS_MS = 500
 /**
- * How long a master without replicas is distrusted although it should have some, ms. If it was replaced, it is demoted
- * well before that. Waiters wait longer than that.
+ * How long a master without replicas is distrusted although it should have some, or one of which nobody tells any more whether
+ * it was replaced, ms. If it was, it is demoted well before that. Waiters wait longer than that.
  */
 const DISTRUST_MS = 10_000
 
@@ -69,8 +69,10 @@ export class Replicas {
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
-  /** Whether the rest of the deployment replied when it was last asked. */
-  #hasReplied = true
+  /** Whether the rest of the deployment ever replied. */
+  #hasReplied = false
+  /** Since when it does not, on the monotonic clock; undefined: it does, or was never asked. */
+  #silentSince: number | undefined
   /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
   readonly #runsWithReplicas = new Set<string>()
   /** Since when there are none, on the monotonic clock. */
@@ -129,6 +131,7 @@ export class Replicas {
     }
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)
+    if (this.#isNewlySilent) return refuse('nobody tells whether another server has replaced it')
     if (own.replicas > 0) {
       this.#runsWithReplicas.add(this.#runId)
       this.#noneSince = undefined
@@ -159,6 +162,15 @@ export class Replicas {
     return now - this.#noneSince < DISTRUST_MS
   }
 
+  /**
+   * Whether those who would know of a successor have just fallen silent. They may be out of reach while the server was
+   * replaced, and one of its replicas still acknowledges. Those that never replied may never do.
+   */
+  get #isNewlySilent(): boolean {
+    if (this.#silentSince === undefined || !this.#hasReplied) return false
+    return this.#clock.now() - this.#silentSince < DISTRUST_MS
+  }
+
   /** Whether this run had replicas. A master that has lost them is no more trustworthy by a new connection. */
   get #hadReplicas(): boolean {
     return this.#runId !== '' && this.#runsWithReplicas.has(this.#runId)
@@ -187,8 +199,9 @@ export class Replicas {
       this.#runId = runId
       masterStatus = await readStatus()
       // After a stall of this process, or of its machine, all replies are late at once: they are not all silent yet.
-      if (masterStatus === undefined && this.#hasReplied) masterStatus = await readStatus()
-      this.#hasReplied = masterStatus !== undefined
+      if (masterStatus === undefined && this.#silentSince === undefined) masterStatus = await readStatus()
+      this.#hasReplied ||= masterStatus !== undefined
+      this.#silentSince = masterStatus ? undefined : (this.#silentSince ?? at)
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.
     const own = await this.#ownStatus()

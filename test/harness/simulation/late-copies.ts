@@ -1,4 +1,3 @@
-import { waitingCalls } from '../../../src/locks/reporting/waiting-calls.js'
 import { sha1Of } from '../../../src/platform.js'
 import { knownScript } from '../../../src/testing/memory-redis.js'
 import type { FakeRedis } from '../../support/fakes/fake-redis.js'
@@ -153,13 +152,14 @@ export class LateCopies {
     }
   }
 
-  /** Whether a client has it, or a call of that client still waits and may come to have it. */
+  /** Whether a client has it, or a call of that client still waits or asks, and may come to have it. */
   #isOwned(holder: string): boolean {
     return this.#world.processes.some(({ clients }) =>
       clients.some((client) => {
         const { context } = client.getLock('a')
         const isIts = holder.startsWith(`${client.id}:`)
-        if (isIts && waitingCalls(context).length > 0) return true
+        if (isIts && context.waitQueues.size > 0) return true
+        if ([...context.attempts].some(({ lease }) => lease.holder === holder)) return true
         return [...context.leases].some(
           (lease) => lease.isLive && (lease.holder === holder || lease.kind.permitIds?.includes(holder) === true),
         )
