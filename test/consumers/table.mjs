@@ -137,6 +137,7 @@ function contractOn(run) {
   return {
     'every kind, through ioredis': suite(run, 'redis/contract', { driver: 'an ioredis', processes: 4 }),
     'every kind, through node-redis': suite(run, 'redis/contract', { driver: 'a node-redis', processes: 4 }),
+    'over HTTP': suite(run, 'adapters/http-contract'),
     'several processes': suite(run, 'redis/contract-ways', { processes: 3 }),
     ports: suite(run, 'adapters/port'),
     'what an application does on its client': suite(run, 'adapters/own-connection'),
