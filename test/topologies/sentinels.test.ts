@@ -105,6 +105,25 @@ describe('Sentinels', { concurrency: 1 }, () => {
     await Promise.all(again)
   })
 
+  it('Sentinels that all fall silent cost grants for 10 s, as their master may have been replaced', async () => {
+    const group = await startSentinels()
+    ends.push(() => group.stop())
+    const clients = await Promise.all(Object.values(WAYS).map((way) => open(way, group.sentinels)))
+    for (const sentinel of group.sentinels) sentinel.freeze()
+    ends.push(() => group.sentinels.map((sentinel) => sentinel.thaw()))
+    const isRefused = async (client: Client): Promise<boolean> =>
+      await client
+        .getLock('sentinels')
+        .tryWithLock(() => {})
+        .then(
+          () => false,
+          (error) => error.code === 'LOCK_NOT_REPLICATED' && error.message.includes('nobody tells whether another'),
+        )
+    // Until then the last reply counts, for a second.
+    await Promise.all(clients.map(({ client }) => waitUntil(() => isRefused(client), { message: 'a refusal' })))
+    await Promise.all(clients.map(({ client }) => locksAgain(client)))
+  })
+
   it('Sentinels that know the servers by name replace no connection but for a successor', async (t) => {
     const group = await startSentinels({ hostName: 'localhost' })
     ends.push(() => group.stop())
