@@ -69,10 +69,10 @@ export class Replicas {
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
-  /** Whether the rest of the deployment ever replied. */
-  #hasReplied = false
+  /** Whether the rest of the deployment ever confirmed a master. */
+  #wasConfirmed = false
   /** Since when it does not, on the monotonic clock; undefined: it does, or was never asked. */
-  #silentSince: number | undefined
+  #unconfirmedSince: number | undefined
   /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
   readonly #runsWithReplicas = new Set<string>()
   /** Since when there are none, on the monotonic clock. */
@@ -131,7 +131,8 @@ export class Replicas {
     }
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)
-    if (this.#isNewlySilent) return refuse('nobody tells whether another server has replaced it')
+    if (this.#isInDoubt)
+      return refuse('most Sentinels, or the other masters, no longer confirm it: another server may have replaced it')
     if (own.replicas > 0) {
       this.#runsWithReplicas.add(this.#runId)
       this.#noneSince = undefined
@@ -163,12 +164,12 @@ export class Replicas {
   }
 
   /**
-   * Whether those who would know of a successor have just fallen silent. They may be out of reach while the server was
-   * replaced, and one of its replicas still acknowledges. Those that never replied may never do.
+   * Whether those who would know of a successor have stopped confirming the server a moment ago. They may be out of reach while
+   * they replace it, and one of its replicas still acknowledges. Those that never did may never do.
    */
-  get #isNewlySilent(): boolean {
-    if (this.#silentSince === undefined || !this.#hasReplied) return false
-    return this.#clock.now() - this.#silentSince < DISTRUST_MS
+  get #isInDoubt(): boolean {
+    if (this.#unconfirmedSince === undefined || !this.#wasConfirmed) return false
+    return this.#clock.now() - this.#unconfirmedSince < DISTRUST_MS
   }
 
   /** Whether this run had replicas. A master that has lost them is no more trustworthy by a new connection. */
@@ -199,9 +200,10 @@ export class Replicas {
       this.#runId = runId
       masterStatus = await readStatus()
       // After a stall of this process, or of its machine, all replies are late at once: they are not all silent yet.
-      if (masterStatus === undefined && this.#silentSince === undefined) masterStatus = await readStatus()
-      this.#hasReplied ||= masterStatus !== undefined
-      this.#silentSince = masterStatus ? undefined : (this.#silentSince ?? at)
+      if (masterStatus === undefined && this.#unconfirmedSince === undefined) masterStatus = await readStatus()
+      const isConfirmed = masterStatus?.isConfirmed === true
+      this.#wasConfirmed ||= isConfirmed
+      this.#unconfirmedSince = isConfirmed ? undefined : (this.#unconfirmedSince ?? at)
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.
     const own = await this.#ownStatus()

@@ -26,6 +26,8 @@ interface SentinelReply {
   readonly named: string
   /** How many replicas it can reach. */
   readonly replicas: number
+  /** How many Sentinels it knows, with itself. */
+  readonly sentinels: number
 }
 
 /** How long one Sentinel has to reply, ms. A slower one is not waited for until it has replied again. */
@@ -82,21 +84,26 @@ export class SentinelMasterStatus {
     this.#runId = runId
     const sentinels = [...this.#sentinels.values()]
     const isAnyResponsive = sentinels.some(({ isSilent }) => !isSilent)
-    const replies = await Promise.all(
-      sentinels.map((sentinel) => {
-        const reply = this.#query(sentinel, runId)
-        return isAnyResponsive && sentinel.isSilent ? undefined : reply
-      }),
-    )
+    const ask = (some: readonly Sentinel[]): Promise<(SentinelReply | undefined)[]> =>
+      Promise.all(
+        some.map((sentinel) => {
+          const reply = this.#query(sentinel, runId)
+          return isAnyResponsive && sentinel.isSilent ? undefined : reply
+        }),
+      )
+    const replies = await ask(sentinels)
+    replies.push(...(await ask([...this.#sentinels.values()].slice(sentinels.length)))) // of whom they told
     // A Sentinel that missed the last failover is overruled by those that did not.
     const latest = replies.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
     if (!latest) return undefined
     const peers = replies.filter((one) => one !== undefined && one.epoch === latest.epoch) as SentinelReply[]
     // One that has lost the server knows nothing of it: the others may be replacing it.
     const seeing = peers.filter(({ flags }) => !isDown(flags))
+    // Of those that have been replaced, only the Sentinels can tell.
+    const all = this.#isDiscovering ? Math.max(...peers.map(({ sentinels }) => sentinels)) : this.#sentinels.size
     const status = {
       replicas: Math.max(...peers.map(({ replicas }) => replicas)),
-      isConfirmed: seeing.length * 2 > this.#sentinels.size,
+      isConfirmed: seeing.length * 2 > all,
     }
     if (latest.runId !== '' && latest.runId === runId) this.#announced = { runId, address: latest.address }
     const announced = this.#announced?.runId === runId ? this.#announced.address : undefined
@@ -176,6 +183,7 @@ export class SentinelMasterStatus {
       flags,
       named: (named as unknown[]).map(String).join(':'),
       replicas: (replicas as unknown[]).filter((replica) => !isDown(fieldsOf(replica)['flags'])).length,
+      sentinels: (others as unknown[]).length + 1,
     }
   }
 }

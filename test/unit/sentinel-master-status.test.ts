@@ -33,6 +33,30 @@ describe('the status of a master according to Sentinels', () => {
     assert.deepEqual(opened, [SENTINEL])
   })
 
+  it('the status of a master is confirmed by most of the Sentinels there are, not of all there were', async () => {
+    let ports = [1, 2, 3]
+    const open = ({ port }: SentinelAddress) => ({
+      isOpen: true,
+      call: async (_: string, what = '') => {
+        if (!ports.includes(port)) throw new Error('connection refused')
+        const others = ports.filter((other) => other !== port)
+        if (what === 'SENTINELS') return others.map((other) => ['ip', 's', 'port', String(other), 'flags', 'sentinel'])
+        return REPLIES[what]
+      },
+      end: () => {},
+    })
+    const status = new SentinelMasterStatus('shop', [{ host: 's', port: 1 }], open, true)
+    const isConfirmed = async () => (await status.of('abc', undefined))?.isConfirmed
+    assert(await isConfirmed(), 'the others are asked as soon as one tells of them')
+    for (const port of [4, 5, 6]) {
+      ports = [...ports.slice(1), port] // and SENTINEL RESET
+      await isConfirmed()
+      assert(await isConfirmed(), `with ${ports}`)
+    }
+    ports = [4]
+    assert(await isConfirmed(), 'the only one that is left')
+  })
+
   it('the status of a master is not requested after close(): no connection is left behind', async () => {
     const { status, opened, ended } = setUp()
     await status.of('abc', undefined)

@@ -21,6 +21,8 @@ export interface Access {
   readonly dice: Dice
   readonly set: ReplicaSet
   readonly isDown: boolean
+  /** Whether an observer does not reply. @param observer  its index */
+  isSilent(observer: number): boolean
   open(connection: NodeConnection): MemoryPort
   note(text: string): void
 }
@@ -209,7 +211,7 @@ export class FollowingPort implements RedisPort {
     const { clock, dice, set } = this.#access
     const travel = (): Promise<void> => new Promise((resolve) => void clock.after(dice.between(1, 5), resolve))
     await travel()
-    if (this.#access.isDown) await new Promise(() => {})
+    if (this.#access.isDown || this.#access.isSilent(index)) await new Promise(() => {})
     const reply = replyOf(set.observers[index] as Observer)
     await travel()
     return reply

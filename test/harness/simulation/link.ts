@@ -76,6 +76,8 @@ export class Link {
   #mayBeCopied = false
   #lastArrivalAt = 0
   #isDownUntil = 0
+  /** Until when each observer does not reply to this client. */
+  readonly #silentUntil = new Map<number, number>()
 
   constructor(clock: Clock, server: FakeRedis | ReplicaSet, dice: Dice, copyDice: Dice, weather: Weather) {
     this.#clock = clock
@@ -106,6 +108,11 @@ export class Link {
   goDown(ms: number): void {
     this.#isDownUntil = this.#clock.now() + ms
     this.port.isDeaf = true
+  }
+
+  /** Some of those who know which server is the master do not reply for a while. @param observers  their indexes */
+  silence(observers: readonly number[], ms: number): void {
+    for (const index of observers) this.#silentUntil.set(index, this.#clock.now() + ms)
   }
 
   #open(server: FakeRedis | NodeConnection): MemoryPort {
@@ -177,6 +184,7 @@ export class Link {
       get isDown() {
         return isDown()
       },
+      isSilent: (observer) => this.#clock.now() < (this.#silentUntil.get(observer) ?? 0),
       open: (connection) => this.#open(connection),
       note: (text) => this.#weather.note(text),
     }

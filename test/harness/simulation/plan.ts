@@ -48,6 +48,7 @@ export const TROUBLES = [
   'cut off',
   'replicas lag',
   'failover',
+  'observers silent',
   'another client',
   'clocks drift',
   'watchdog thread',

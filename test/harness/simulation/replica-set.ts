@@ -7,6 +7,10 @@ import { ReplicationStream } from './replication-stream.js'
 /** Scripts that give an owner more time for what it has, without an acknowledgement of replicas. */
 const EXTENSION = /renew|reenter|set-count|release-one|extend|update-lease/
 
+/** How a Sentinel describes a master that most of them cannot reach; and the one that replaces it. */
+const DOWN = 'master,s_down,o_down'
+const FAILING_OVER = `${DOWN},failover_in_progress`
+
 /** What a replica set has to know of the life that it is part of. */
 export interface Surroundings {
   readonly clock: Pick<Clock, 'now' | 'after'>
@@ -76,7 +80,12 @@ export class ReplicaSet {
     await this.#pause(500, 1_000)
     // A master that reaches no other one stops, in a cluster.
     if (how === 'isolated' && this.isCluster) old.refusal = 'CLUSTERDOWN The cluster is down'
-    this.#describe((one) => ({ ...one, flags: 'master,s_down,o_down' }))
+    const [leader, ...others] = dice.pick([
+      [0, 1, 2],
+      [1, 2, 0],
+      [2, 0, 1],
+    ]) as [number, ...number[]]
+    this.#describe((one, index) => ({ ...one, flags: index === leader ? FAILING_OVER : DOWN }))
     await this.#pause(700, 1_500)
     const promoted = this.#elected(old)
     this.#note(`${promoted.name} is promoted`)
@@ -84,7 +93,7 @@ export class ReplicaSet {
     this.master = promoted
     for (const write of old.writes.slice(promoted.writes.length)) this.#lose(write)
 
-    await Promise.all([this.#announce(old, promoted), this.#comeBack(old, how)])
+    await Promise.all([this.#announce(old, promoted, leader, others), this.#comeBack(old, how)])
     await this.#pause(100, 1_000)
     this.#note(`${old.name} is a replica`)
     this.#follow(old, promoted, dice.between(10, 500))
@@ -108,19 +117,14 @@ export class ReplicaSet {
   }
 
   /** One observer after the other learns of it, and the other replica follows the new master. */
-  async #announce(old: Node, promoted: Node): Promise<void> {
+  async #announce(old: Node, promoted: Node, leader: number, others: readonly number[]): Promise<void> {
     const dice = this.#dice
     const epoch = (this.observers[0] as Observer).epoch + 1
-    const [leader, ...others] = dice.pick([
-      [0, 1, 2],
-      [1, 2, 0],
-      [2, 0, 1],
-    ]) as [number, ...number[]]
     // The new master of a cluster tells the others before it serves anyone; Sentinels ask every second.
     const isCluster = this.isCluster
     await this.#pause(0, isCluster ? 2 : 1_000)
     const changed = { epoch, named: promoted }
-    this.observers[leader] = { ...changed, master: old, flags: 'master,s_down,o_down,failover_in_progress' }
+    this.observers[leader] = { ...changed, master: old, flags: FAILING_OVER }
     this.onSwitch()
     const switched = { ...changed, master: promoted, flags: 'master' }
     const learn = async (index: number): Promise<void> => {
@@ -143,6 +147,9 @@ export class ReplicaSet {
     await this.#pause(0, 20)
     // It notices which replicas have left.
     if (how === 'frozen') old.dropStreams()
+    // Those that have not heard of its successor see it again.
+    const seenAgain = (one: Observer): Observer => (one.flags === DOWN ? { ...one, flags: 'master' } : one)
+    this.#world.clock.after(this.#dice.between(0, 1_000), () => this.#describe(seenAgain))
   }
 
   #follow(replica: Node, master: Node, syncMs: number): void {
@@ -158,8 +165,8 @@ export class ReplicaSet {
     if (holders.length > 0) this.onLostExtension(write.keys, holders)
   }
 
-  #describe(change: (one: Observer) => Observer): void {
-    for (const [index, one] of this.observers.entries()) this.observers[index] = change(one)
+  #describe(change: (one: Observer, index: number) => Observer): void {
+    for (const [index, one] of this.observers.entries()) this.observers[index] = change(one, index)
   }
 
   #note(text: string): void {

@@ -265,6 +265,7 @@ export class World implements Weather {
       const link = dice.pick(process.links)
       const [shortMs, longMs] = [dice.between(1, 500), dice.between(1, 2 * LEASE_MS)]
       const ms = dice.chance(0.8) ? shortMs : longMs
+      const silence = (): void => link.silence(dice.some([0, 1, 2]), longMs)
       const [name, act] = dice.pick<readonly [TroubleName, () => void]>([
         ['reconnect', () => link.reconnect()],
         ['scripts forgotten', () => dice.pick(this.servers).forgetScripts()],
@@ -276,7 +277,7 @@ export class World implements Weather {
         ['cut off', () => link.goDown(longMs)],
         ['wall clock set', () => process.clock.setWall(dice.pick([-HOUR_MS, 0, HOUR_MS]))],
         ['machine suspended', () => process.clock.suspend(LEAST_SUSPENSION_MS + longMs / 2)],
-        ...(this.replicaSet ? this.#troublesOf(this.replicaSet, shortMs) : []),
+        ...(this.replicaSet ? this.#troublesOf(this.replicaSet, shortMs, silence) : []),
       ])
       if (!this.plan.troubles.includes(name)) continue
       this.troubles++
@@ -289,8 +290,9 @@ export class World implements Weather {
     this.note('⚡ the storm is over')
   }
 
-  #troublesOf(set: ReplicaSet, ms: number): readonly (readonly [TroubleName, () => void])[] {
+  #troublesOf(set: ReplicaSet, ms: number, silence: () => void): readonly (readonly [TroubleName, () => void])[] {
     return [
+      ['observers silent', silence],
       ['replicas lag', () => set.lag(3 * ms)],
       [
         'failover',
