@@ -1,14 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ClusterPlace } from './cluster-place.js'
 import { Contender } from './contender-process.js'
+import { FarPlace } from './far-place.js'
 import type { Kind, Library, Server } from './library.js'
-import type { RedisPlace } from './redis-place.js'
+import type { Place, RedisPlace } from './redis-place.js'
 import { jain, quantile, sum } from './statistics.js'
 import type { Results, Work } from './work.js'
 
 /** The figures of one measurement, by name. */
 export type Figures = Record<string, number>
 
+/** A cluster, or a server behind a link on which a round trip takes a millisecond more. */
+export type Where = 'cluster' | 'far'
+
 export interface Loop {
+  /** Default: on one server, beside it. */
+  readonly where?: Where
   readonly processes: number
   readonly tasks: number
   /** A lock for each task, instead of one for all. */
@@ -22,6 +29,7 @@ export interface Loop {
 }
 
 interface Setting {
+  readonly where?: Where
   readonly processes?: number
   readonly kind?: Kind
   readonly permits?: number
@@ -41,6 +49,7 @@ export class Bench {
   #runs = 0
   #name = ''
   readonly #servers = new Map<NonNullable<Library['serve']>, Promise<Server>>()
+  readonly #places = new Map<Where, Promise<Place>>()
 
   /** @param ms  how long one measurement takes */
   constructor(place: RedisPlace, ms: number) {
@@ -55,7 +64,7 @@ export class Bench {
     setting: Setting,
     fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
   ): Promise<T> {
-    await this.place.admin.flushall()
+    await (await this.#placeOf(setting)).empty()
     // A new name: not every server is emptied, and killed contenders may still hold the old one.
     this.#name = `bench-${++this.#runs}`
     return await this.alongside(library, work, setting, fn)
@@ -81,9 +90,10 @@ export class Bench {
   /** Rate, times and fairness of tasks that acquire a lock repeatedly. */
   async loop(library: Library, loop: Loop): Promise<Figures> {
     const { ms } = this
+    const place = await this.#placeOf(loop)
     const [results, redisCpuMs] = await this.#looped(library, loop, async (contenders) => {
-      const before = await this.place.cpuMs()
-      return [await measured(contenders, ms), (await this.place.cpuMs()) - before] as const
+      const before = await place.cpuMs()
+      return [await measured(contenders, ms), (await place.cpuMs()) - before] as const
     })
     const sections = results.flatMap((result) => result.sections)
     const latencies = results.flatMap((result) => result.latencies)
@@ -102,13 +112,21 @@ export class Bench {
   }
 
   async stop(): Promise<void> {
-    for (const server of this.#servers.values()) await (await server).stop()
+    for (const server of [...this.#servers.values(), ...this.#places.values()]) await (await server).stop()
     await this.place.stop()
   }
 
+  /** Started on first use. */
+  async #placeOf({ where }: Pick<Setting, 'where'>): Promise<Place> {
+    if (where === undefined) return this.place
+    const place = this.#places.get(where) ?? (where === 'far' ? FarPlace.start(this.place) : ClusterPlace.start())
+    this.#places.set(where, place)
+    return await place
+  }
+
   /** The URL of Redis, or of the library's own server, which is started on first use. */
-  async #urlOf({ serve }: Library): Promise<string> {
-    if (serve === undefined) return this.place.url
+  async #urlOf({ serve }: Library, place: Place): Promise<string> {
+    if (serve === undefined) return place.url
     const server = this.#servers.get(serve) ?? serve()
     this.#servers.set(serve, server)
     return (await server).url
@@ -125,15 +143,18 @@ export class Bench {
   async #assignment<W extends Work>(library: Library, work: W, setting: Setting) {
     const { kind = 'lock', permits = 1, leaseMs = LEASE_MS, keep = false, maxBlockMs } = setting
     const { name, tuned } = library
-    const url = await this.#urlOf(library)
-    return { library: name, name: this.#name, url, work, kind, permits, leaseMs, keep, tuned, maxBlockMs }
+    const place = await this.#placeOf(setting)
+    const url = await this.#urlOf(library, place)
+    const { isCluster } = place
+    return { library: name, name: this.#name, url, isCluster, work, kind, permits, leaseMs, keep, tuned, maxBlockMs }
   }
 
   /** Commands that clients send per section, counted in a separate short run. */
   async commandsPerSection(library: Library, loop: Loop): Promise<number> {
     if (library.serve !== undefined) return Number.NaN // it does not use Redis
     return await this.#looped(library, loop, async (contenders) => {
-      const [count, results] = await this.place.countCommands(() => measured(contenders, COUNTING_MS))
+      const place = await this.#placeOf(loop)
+      const [count, results] = await place.countCommands(() => measured(contenders, COUNTING_MS))
       return count / sum(results.flatMap((result) => result.sections))
     })
   }

@@ -9,6 +9,7 @@ import { cpuSince } from './machine.js'
 import {
   type Assignment,
   type BlockResult,
+  type BurstResult,
   type EnterResult,
   type HoldResult,
   type LoopResult,
@@ -250,6 +251,29 @@ class Intruder implements Job {
   }
 }
 
+class Burst implements Job {
+  readonly #locker: Locker
+  readonly #names: readonly string[]
+
+  constructor(locker: Locker, name: string, locks: number) {
+    this.#locker = locker
+    this.#names = Array.from({ length: locks }, (_, index) => `${name}:${index}`)
+  }
+
+  start(): void {}
+
+  async measure(): Promise<BurstResult> {
+    const startedAt = now()
+    await Promise.all(
+      this.#names.map(async (name) => {
+        const release = await this.#locker.acquire(name)
+        await release()
+      }),
+    )
+    return { ms: now() - startedAt }
+  }
+}
+
 /** Retries when the library gives up. */
 async function acquire(locker: Locker, name: string, onRefused = () => {}): Promise<Release> {
   for (let tries = 1; ; tries++) {
@@ -289,6 +313,7 @@ function jobOf({ work, name, url, kind, permits }: Assignment, locker: Locker): 
   if (work.do === 'sell') return new Sale(locker, name, url, work.tasks)
   if (work.do === 'hold') return new Holder(locker, name, work.locks)
   if (work.do === 'block') return new Blocked(locker, name)
+  if (work.do === 'burst') return new Burst(locker, name, work.locks)
   return new Intruder(locker, name)
 }
 

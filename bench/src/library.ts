@@ -15,6 +15,8 @@ export type Kind = (typeof KINDS)[number]
 
 export interface OpenOptions {
   readonly url: string
+  /** Whether that is a node of a cluster. */
+  readonly isCluster: boolean
   readonly kind: Kind
   /** Permits of a semaphore. */
   readonly permits: number
@@ -42,6 +44,8 @@ export interface Library {
   readonly tuned: boolean
   /** Holdfast: not a peer. */
   readonly isOurs?: boolean
+  /** Whether it runs in a cluster. */
+  readonly isForClusters?: boolean
   /** For scale, not an alternative for a Node program. */
   readonly isReference?: boolean
   /** Only in these workloads. */

@@ -3,8 +3,21 @@ import { connect } from 'node:net'
 import { Redis } from 'ioredis'
 import { freePort, Program } from './program.js'
 
+/** Where a workload runs. */
+export interface Place {
+  readonly url: string
+  readonly isCluster: boolean
+  empty(): Promise<unknown>
+  /** CPU time of the servers so far, ms. */
+  cpuMs(): Promise<number>
+  /** Counts the commands that clients send while `fn` runs. */
+  countCommands<T>(fn: () => Promise<T>): Promise<[count: number, result: T]>
+  stop(): Promise<void>
+}
+
 /** The redis-server of a run, without persistence and used by nobody else. */
-export class RedisPlace {
+export class RedisPlace implements Place {
+  readonly isCluster = false
   readonly port: number
   readonly url: string
   readonly admin: Redis
@@ -23,6 +36,10 @@ export class RedisPlace {
     return new RedisPlace(port, await Program.start(port, 'redis-server', () => args))
   }
 
+  empty(): Promise<unknown> {
+    return this.admin.flushall()
+  }
+
   async version(): Promise<string> {
     return /redis_version:(\S+)/.exec(await this.admin.info('server'))?.[1] ?? '?'
   }
@@ -38,15 +55,14 @@ export class RedisPlace {
     return Number(/^used_memory:(\d+)/m.exec(await this.admin.info('memory'))?.[1])
   }
 
-  /** CPU time so far, ms. */
   async cpuMs(): Promise<number> {
     const times = [...(await this.admin.info('cpu')).matchAll(/^used_cpu_(?:sys|user):(\S+)/gm)]
     return times.reduce((total, [, seconds]) => total + Number(seconds) * 1_000, 0)
   }
 
   /**
-   * Counts the commands that clients send while `fn` runs. INFO also counts those that scripts call; MONITOR tells them
-   * apart, but slows Redis, so counted runs are not timed.
+   * INFO also counts the commands that scripts call; MONITOR tells them apart, but slows Redis, so counted runs are not
+   * timed.
    */
   async countCommands<T>(fn: () => Promise<T>): Promise<[count: number, result: T]> {
     const monitor = connect(this.port, '127.0.0.1')

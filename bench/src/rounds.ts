@@ -100,9 +100,10 @@ async function runInTurn(
 
 /** The libraries in a workload's table; those that cannot run it have a reason. */
 function rowOf(workload: Workload, libraries: readonly Library[]): Map<Library, Findings> {
-  const isIn = ({ only, tuned, kinds }: Library) =>
+  const isIn = ({ only, tuned, kinds, isForClusters }: Library) =>
     (only?.includes(workload.id) ?? true) &&
     (workload.isContended || !tuned) &&
+    (!workload.isInCluster || isForClusters === true) &&
     (workload.kind === undefined || kinds.includes(workload.kind))
   return new Map(
     libraries.filter(isIn).map((library) => {

@@ -18,6 +18,8 @@ export type Work =
   | { readonly do: 'block' }
   /** Requests the same lock meanwhile. */
   | { readonly do: 'enter' }
+  /** Takes many locks at once, and releases each at once. */
+  | { readonly do: 'burst'; readonly locks: number }
 
 /** Everything that a process needs, as JSON in its last argument. */
 export interface Assignment {
@@ -26,6 +28,7 @@ export interface Assignment {
   /** The name of the lock, or the prefix of the names. */
   readonly name: string
   readonly url: string
+  readonly isCluster: boolean
   readonly kind: Kind
   readonly permits: number
   readonly leaseMs: number
@@ -76,12 +79,17 @@ export interface EnterResult {
   readonly enteredAt: number | null
 }
 
+export interface BurstResult {
+  readonly ms: number
+}
+
 export interface Results {
   loop: LoopResult
   sell: SellResult
   hold: HoldResult
   block: BlockResult
   enter: EnterResult
+  burst: BurstResult
 }
 
 export const STOCK_KEY = 'bench:stock'

@@ -17,6 +17,8 @@ export interface Workload {
   /** Why this library cannot run it. */
   skips?(library: Library): string | undefined
   measure(bench: Bench, library: Library): Promise<Figures>
+  /** Only for libraries that run there. */
+  readonly isInCluster?: boolean
   /** Measured in turn with the other libraries, in short slices, instead. */
   readonly inTurn?: Loop
   /** Measured once, in a separate run that is not timed. */

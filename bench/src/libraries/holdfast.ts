@@ -1,8 +1,16 @@
 import { type Client, ConfigError, type ConnectOptions, connect } from '../../../dist/index.js'
 import type { Locker, OpenOptions } from '../library.js'
+import { redisOf } from './redis.js'
 
 export async function open(options: OpenOptions): Promise<Locker> {
-  return lockerOf(await connect({ url: options.url, ...leaseOf(options) }), options)
+  const place = options.isCluster ? { client: redisOf(options) } : { url: options.url }
+  return lockerOf(await connect({ ...place, ...leaseOf(options) }), options)
+}
+
+/** In a cluster, where a grant counts once a replica has it: here it counts at once, as with the other libraries. */
+export async function openUnacknowledged(options: OpenOptions): Promise<Locker> {
+  const client = redisOf(options)
+  return lockerOf(await connect({ client, checkLockSyncedSlaves: false, ...leaseOf(options) }), options)
 }
 
 export async function openWithThread(options: OpenOptions): Promise<Locker> {
@@ -39,6 +47,15 @@ export async function openWithLock(options: OpenOptions): Promise<Locker> {
         await section()
         signal.throwIfAborted()
       }),
+  }
+}
+
+/** The shortest way to the result of the work: nobody waits for the release. */
+export async function openWithBackgroundRelease(options: OpenOptions): Promise<Locker> {
+  const client = await connect({ url: options.url, ...leaseOf(options) })
+  return {
+    ...lockerOf(client, options),
+    run: (name, section) => client.getLock(name).withLock({ release: 'background' }, async () => await section()),
   }
 }
 

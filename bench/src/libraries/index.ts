@@ -5,6 +5,8 @@ import { JAVA } from './java.js'
 import { serve as serveZookeeper } from './zookeeper.js'
 
 const LOCK: readonly Kind[] = ['lock']
+/** The workloads in a cluster. */
+const IN_CLUSTER = ['c1', 'c2', 'c3b', 'c4']
 
 const polling = { waits: 'by polling', checksOwner: true, keeps: false, kinds: LOCK, tuned: false } as const
 
@@ -19,6 +21,16 @@ export const LIBRARIES: readonly Library[] = [
   ...ours('holdfast-with-lock', async (options) => (await import('./holdfast.js')).openWithLock(options), ['w1', 'w2']),
   ...ours('holdfast-node-redis', async (options) => (await import('./holdfast.js')).openThroughNodeRedis(options)),
   ...ours('holdfast-thread', async (options) => (await import('./holdfast.js')).openWithThread(options), ['w6', 'w7']),
+  ...ours(
+    'holdfast-unacknowledged',
+    async (options) => (await import('./holdfast.js')).openUnacknowledged(options),
+    IN_CLUSTER,
+  ),
+  ...ours(
+    'holdfast-background',
+    async (options) => (await import('./holdfast.js')).openWithBackgroundRelease(options),
+    ['w9'],
+  ),
   ...ours('holdfast-metrics', async (options) => (await import('./holdfast.js')).openWithMetrics(options), [
     'w1',
     'w2',
@@ -31,18 +43,32 @@ export const LIBRARIES: readonly Library[] = [
     kinds: LOCK,
     tuned: false,
     isReference: true,
+    isForClusters: true,
     open: async (options) => (await import('./floor.js')).open(options),
+  },
+  {
+    name: 'ping',
+    waits: 'not at all',
+    checksOwner: false,
+    keeps: false,
+    kinds: LOCK,
+    tuned: false,
+    isReference: true,
+    only: ['w9'],
+    open: async (options) => (await import('./ping.js')).open(options),
   },
   ...twice({
     ...polling,
     name: 'redlock-4',
     package: 'redlock-4',
+    isForClusters: true,
     open: async (options) => (await import('./redlock-4.js')).open(options),
   }),
   ...twice({
     ...polling,
     name: 'redlock-5',
     package: 'redlock-5',
+    isForClusters: true,
     keeps: true,
     open: async (options) => (await import('./redlock-5.js')).open(options),
   }),
@@ -131,6 +157,7 @@ export const LIBRARIES: readonly Library[] = [
 
 function ours(name: string, open: NonNullable<Library['open']>, only?: string[]): Library[] {
   const kinds = name === 'holdfast' ? KINDS : LOCK
+  const isForClusters = name === 'holdfast' || only === IN_CLUSTER
   const library = { name, waits: 'by message', checksOwner: true, keeps: true, kinds, tuned: false } as const
-  return [{ ...library, isOurs: true, ...(only && { only }), open }]
+  return [{ ...library, isOurs: true, isForClusters, ...(only && { only }), open }]
 }
