@@ -34,6 +34,7 @@ export async function clusterMasterStatus(
     refusal: other.master === own.master ? undefined : 'the cluster has another master for its slots',
     replicas: Math.max(own.replicas, other.replicas),
     isConfirmed: true,
+    isPartial: false,
   }
 }
 

@@ -13,8 +13,10 @@ export interface MasterStatus {
   readonly isReplaced?: boolean
   /** How many of its replicas are up. */
   readonly replicas: number
-  /** Whether enough members replied that no failover can have gone unnoticed. */
+  /** Whether most members confirm that it is the master. */
   readonly isConfirmed: boolean
+  /** Whether a member did not reply, which may know of a failover that the others have not heard of. */
+  readonly isPartial: boolean
 }
 
 /** The server's view of itself. */
@@ -69,9 +71,9 @@ export class Replicas {
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
-  /** Whether the rest of the deployment ever confirmed a master. */
-  #wasConfirmed = false
-  /** Since when it does not, on the monotonic clock; undefined: it does, or was never asked. */
+  /** Whether the rest of the deployment ever confirmed a server, or refused one: it can tell. */
+  #hasJudged = false
+  /** Since when it confirms none, on the monotonic clock; undefined: it does, or was never asked. */
   #unconfirmedSince: number | undefined
   /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
   readonly #runsWithReplicas = new Set<string>()
@@ -132,7 +134,7 @@ export class Replicas {
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)
     if (this.#isInDoubt)
-      return refuse('most Sentinels, or the other masters, no longer confirm it: another server may have replaced it')
+      return refuse('the Sentinels, or the other masters, do not confirm it: another server may have replaced it')
     if (own.replicas > 0) {
       this.#runsWithReplicas.add(this.#runId)
       this.#noneSince = undefined
@@ -164,11 +166,11 @@ export class Replicas {
   }
 
   /**
-   * Whether those who would know of a successor have stopped confirming the server a moment ago. They may be out of reach while
-   * they replace it, and one of its replicas still acknowledges. Those that never did may never do.
+   * Whether those who would know of a successor have not confirmed the server for a while. They may be out of reach while they
+   * replace it, and one of its replicas still acknowledges. Those that never told anything may never do.
    */
   get #isInDoubt(): boolean {
-    if (this.#unconfirmedSince === undefined || !this.#wasConfirmed) return false
+    if (this.#unconfirmedSince === undefined || !this.#hasJudged) return false
     return this.#clock.now() - this.#unconfirmedSince < DISTRUST_MS
   }
 
@@ -201,12 +203,14 @@ export class Replicas {
       masterStatus = await readStatus()
       // After a stall of this process, or of its machine, all replies are late at once: they are not all silent yet.
       if (masterStatus === undefined && this.#unconfirmedSince === undefined) masterStatus = await readStatus()
-      const isConfirmed = masterStatus?.isConfirmed === true
-      this.#wasConfirmed ||= isConfirmed
-      this.#unconfirmedSince = isConfirmed ? undefined : (this.#unconfirmedSince ?? at)
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.
     const own = await this.#ownStatus()
+    if (check) {
+      const isConfirmed = isConfirmedBy(masterStatus, own)
+      this.#hasJudged ||= isConfirmed || masterStatus?.refusal !== undefined
+      this.#unconfirmedSince = isConfirmed ? undefined : (this.#unconfirmedSince ?? at)
+    }
     return { at, own, masterStatus }
   }
 
@@ -214,6 +218,11 @@ export class Replicas {
     const replication = await this.#call('INFO', 'replication')
     return { role: field(replication, 'role'), replicas: Number(field(replication, 'connected_slaves') || 0) }
   }
+}
+
+/** A replica that has left the master may be its successor, and a Sentinel that is silent the one that has promoted it. */
+function isConfirmedBy(status: MasterStatus | undefined, own: OwnStatus): boolean {
+  return status?.isConfirmed === true && !(status.isPartial && own.replicas < status.replicas)
 }
 
 /** A field of INFO; an empty text if it is missing. */

@@ -117,7 +117,7 @@ describe('Sentinels', { concurrency: 1 }, () => {
         .tryWithLock(() => {})
         .then(
           () => false,
-          (error) => error.code === 'LOCK_NOT_REPLICATED' && error.message.includes('no longer confirm it'),
+          (error) => error.code === 'LOCK_NOT_REPLICATED' && error.message.includes('do not confirm it'),
         )
     // Until then the last reply counts, for a second.
     await Promise.all(clients.map(({ client }) => waitUntil(() => isRefused(client), { message: 'a refusal' })))

@@ -30,7 +30,7 @@ describe('the master of a slot', () => {
       KEY,
     )
     assert.deepEqual(given, [[SLOT + 1, LAST]])
-    assert.deepEqual(status, { refusal: undefined, replicas: 0, isConfirmed: true })
+    assert.deepEqual(status, { refusal: undefined, replicas: 0, isConfirmed: true, isPartial: false })
   })
 
   it('the master of a slot is replaced if another names a server with another id at its address', async () => {

@@ -11,7 +11,7 @@ import { Scripts } from '../../src/delivery/scripts.js'
 import { SystemClock } from '../../src/util/clock.js'
 import { FakeClock } from '../support/fakes/fake-clock.js'
 
-const CURRENT: MasterStatus = { replicas: 2, isConfirmed: true }
+const CURRENT: MasterStatus = { replicas: 2, isConfirmed: true, isPartial: false }
 
 interface Server {
   runId?: string
@@ -191,7 +191,7 @@ describe('Replicas.acknowledge', () => {
     const isCounted = async (afterMs: number): Promise<boolean> => {
       await clock.advance(afterMs)
       const { acknowledged, why } = await replicas.acknowledge('k', 10)
-      if (acknowledged === 0) assert.match(why ?? '', /no longer confirm it/)
+      if (acknowledged === 0) assert.match(why ?? '', /do not confirm it/)
       return acknowledged === 1
     }
     assert(await isCounted(0))
@@ -205,6 +205,32 @@ describe('Replicas.acknowledge', () => {
     status = CURRENT
     assert(await isCounted(1), 'and back')
   }
+
+  it('Replicas.acknowledge refuses a master that has lost a replica while a Sentinel is silent', async () => {
+    const server = { connected: 2 }
+    let status = { ...CURRENT, isPartial: true }
+    const replicas = replicasOf(server, { masterStatus: async () => status })
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 2)
+    server.connected = 1 // the other one may have been promoted by the Sentinel that is silent
+    replicas.reset()
+    assert.match((await replicas.acknowledge('k', 10)).why ?? '', /do not confirm it/)
+    for (const known of [
+      { ...status, isPartial: false },
+      { ...status, replicas: 1 },
+    ]) {
+      status = known
+      assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
+      replicas.reset()
+    }
+  })
+
+  it('Replicas.acknowledge refuses a master that was about to be replaced when all fell silent', async () => {
+    let status: MasterStatus | undefined = { ...CURRENT, refusal: 'about to be replaced' }
+    const replicas = replicasOf({ connected: 1 }, { masterStatus: async () => status })
+    assert.equal((await replicas.acknowledge('k', 10)).why, 'about to be replaced')
+    status = undefined
+    assert.match((await replicas.acknowledge('k', 10)).why ?? '', /do not confirm it/)
+  })
 
   it('Replicas.acknowledge refuses a master that was replaced, although a replica acknowledges', async () => {
     const masterStatus = async () => ({ ...CURRENT, refusal: 'replaced' })
@@ -309,7 +335,7 @@ const sentinelAt = (port: number): object => ({ host: 's', port })
 describe('the status of a server among Sentinels', () => {
   it('the status of a server is confirmed when most Sentinels name it', async () => {
     const status = await sentinels({}, {}, { isSilent: true }).of(SELF, undefined)
-    assert.deepEqual(status, { replicas: 2, isConfirmed: true })
+    assert.deepEqual(status, { replicas: 2, isConfirmed: true, isPartial: true })
   })
 
   it('the status of a server is not confirmed when most Sentinels are silent', async () => {
@@ -320,7 +346,7 @@ describe('the status of a server among Sentinels', () => {
   it('the status of a server is not confirmed by Sentinels that cannot reach it, and may replace it', async () => {
     const lost = { flags: 'master,s_down' }
     const status = await sentinels({ isSilent: true }, lost, lost).of(SELF, undefined)
-    assert.deepEqual(status, { replicas: 2, isConfirmed: false })
+    assert.deepEqual(status, { replicas: 2, isConfirmed: false, isPartial: true })
     assert.equal((await sentinels({}, lost, {}).of(SELF, undefined))?.isConfirmed, true)
     assert.equal((await sentinels({}, { flags: 'master,disconnected' }, lost).of(SELF, undefined))?.isConfirmed, false)
   })

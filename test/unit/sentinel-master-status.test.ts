@@ -28,7 +28,7 @@ describe('the status of a master according to Sentinels', () => {
   it('the status of a master is confirmed by the majority, over one connection for each Sentinel', async () => {
     const { status, opened } = setUp()
     for (let check = 0; check < 2; check++) {
-      assert.deepEqual(await status.of('abc', undefined), { replicas: 1, isConfirmed: true })
+      assert.deepEqual(await status.of('abc', undefined), { replicas: 1, isConfirmed: true, isPartial: false })
     }
     assert.deepEqual(opened, [SENTINEL])
   })

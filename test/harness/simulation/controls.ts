@@ -273,7 +273,12 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
     workload: 'lock',
     topology: 'Sentinel',
     finding: NOT_IN_REDIS,
-    plant: () => patched(SentinelMasterStatus.prototype, 'of', () => async () => ({ replicas: 2, isConfirmed: true })),
+    plant: () =>
+      patched(SentinelMasterStatus.prototype, 'of', () => async () => ({
+        replicas: 2,
+        isConfirmed: true,
+        isPartial: false,
+      })),
   },
   'a clock is slower than allowed': {
     workload: 'lock',

@@ -41,6 +41,7 @@ export class FollowingPort implements RedisPort {
   #port: MemoryPort
   #events: PortEvents | undefined
   #isSeeking = false
+  #wasTold = false
   #isClosed = false
 
   constructor(access: Access) {
@@ -68,6 +69,11 @@ export class FollowingPort implements RedisPort {
       const pending = { resend: send, fail: () => reject(new Error('Connection is closed')) }
       send()
     })
+  }
+
+  /** Whether an observer ever replied: before that, a client trusts its server. */
+  get wasTold(): boolean {
+    return this.#wasTold
   }
 
   serverOf(): string {
@@ -212,6 +218,7 @@ export class FollowingPort implements RedisPort {
     const travel = (): Promise<void> => new Promise((resolve) => void clock.after(dice.between(1, 5), resolve))
     await travel()
     if (this.#access.isDown || this.#access.isSilent(index)) await new Promise(() => {})
+    this.#wasTold = true
     const reply = replyOf(set.observers[index] as Observer)
     await travel()
     return reply

@@ -112,6 +112,7 @@ export class Link {
 
   /** Some of those who know which server is the master do not reply for a while. @param observers  their indexes */
   silence(observers: readonly number[], ms: number): void {
+    if (!this.following?.wasTold) return
     for (const index of observers) this.#silentUntil.set(index, this.#clock.now() + ms)
   }
 
