@@ -42,8 +42,9 @@ export class ClusterPlace implements Place {
   }
 
   async countCommands<T>(fn: () => Promise<T>): Promise<[count: number, result: T]> {
-    const counting = this.#masters.reduceRight(
-      (inner: () => Promise<[number, T]>, node) => async () => {
+    type Counting = () => Promise<[count: number, result: T]>
+    const counting = this.#masters.reduceRight<Counting>(
+      (inner, node) => async () => {
         const [count, [others, result]] = await node.countCommands(inner)
         return [count + others, result]
       },
@@ -61,5 +62,7 @@ async function areReady(nodes: readonly RedisPlace[]): Promise<boolean> {
   const states = await Promise.all(
     nodes.map(async ({ admin }) => `${await admin.cluster('INFO')}${await admin.info('replication')}`),
   )
-  return states.every((state) => /cluster_state:ok/.test(state) && /(master_link_status:up|connected_slaves:1)/.test(state))
+  return states.every(
+    (state) => /cluster_state:ok/.test(state) && /(master_link_status:up|connected_slaves:1)/.test(state),
+  )
 }
