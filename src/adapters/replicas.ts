@@ -48,8 +48,8 @@ const TRUST_MS = 1_000
 /** How long the rest of the deployment has to reply, ms. */
 const MASTER_STATUS_MS = 500
 /**
- * How long a master without replicas is distrusted although it should have some, or one of which nobody tells any more whether
- * it was replaced, ms. If it was, it is demoted well before that. Waiters wait longer than that.
+ * How long a master is distrusted that has no replicas although it should have some, or that is not confirmed any more, ms. If
+ * it was replaced, it is demoted well before that. Waiters wait longer than that.
  */
 const DISTRUST_MS = 10_000
 
@@ -133,12 +133,11 @@ export class Replicas {
     }
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)
-    if (this.#isInDoubt)
-      return refuse('the Sentinels, or the other masters, do not confirm it: another server may have replaced it')
     if (own.replicas > 0) {
       this.#runsWithReplicas.add(this.#runId)
       this.#noneSince = undefined
-      return undefined
+      if (!this.#isInDoubt) return undefined
+      return refuse('the Sentinels, or the other masters, do not confirm it: another server may have replaced it')
     }
     this.#snapshot = undefined // never reused while there are no replicas
     return this.#isSuspicious(masterStatus)
@@ -166,8 +165,8 @@ export class Replicas {
   }
 
   /**
-   * Whether those who would know of a successor have not confirmed the server for a while. They may be out of reach while they
-   * replace it, and one of its replicas still acknowledges. Those that never told anything may never do.
+   * Whether those who would know of a successor have stopped confirming a master with replicas. They may be out of reach while
+   * they replace it, and one of its replicas still acknowledges. Those that never told anything may never do.
    */
   get #isInDoubt(): boolean {
     if (this.#unconfirmedSince === undefined || !this.#hasJudged) return false

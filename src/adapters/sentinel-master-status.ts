@@ -104,7 +104,7 @@ export class SentinelMasterStatus {
     const status = {
       replicas: Math.max(...peers.map(({ replicas }) => replicas)),
       isConfirmed: seeing.length * 2 > all,
-      isPartial: replies.includes(undefined),
+      isPartial: replies.filter((one) => one !== undefined).length < all,
     }
     if (latest.runId !== '' && latest.runId === runId) this.#announced = { runId, address: latest.address }
     const announced = this.#announced?.runId === runId ? this.#announced.address : undefined

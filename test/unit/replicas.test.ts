@@ -224,6 +224,20 @@ describe('Replicas.acknowledge', () => {
     }
   })
 
+  it('Replicas.acknowledge refuses a master without replicas, of which nobody tells any more, for 10 s in all', async () => {
+    const clock = new FakeClock()
+    const server = { connected: 2 }
+    let status: MasterStatus | undefined = CURRENT
+    const replicas = replicasOf(server, { clock, masterStatus: async () => status })
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 2)
+    server.connected = 0
+    status = undefined
+    replicas.reset()
+    assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+    await clock.advance(10_000)
+    assert.deepEqual(await replicas.acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
+  })
+
   it('Replicas.acknowledge refuses a master that was about to be replaced when all fell silent', async () => {
     let status: MasterStatus | undefined = { ...CURRENT, refusal: 'about to be replaced' }
     const replicas = replicasOf({ connected: 1 }, { masterStatus: async () => status })
