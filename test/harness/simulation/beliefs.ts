@@ -33,7 +33,8 @@ export class Beliefs {
   readonly #forced = new Map<string, Set<string>>()
   /** By resource and holder: when its lease was extended in vain. */
   readonly #extendedInVain = new Map<string, number>()
-  readonly #tokens = new Map<string, { readonly last: bigint; readonly lease: object }>()
+  /** By resource: the last one, and those of leases. */
+  readonly #tokens = new Map<string, { last: bigint; readonly of: WeakMap<object, bigint> }>()
   /** By resource: how many may hold it at once, where that is not one. */
   readonly #limits: ReadonlyMap<string, number>
 
@@ -164,13 +165,18 @@ export class Beliefs {
       for (const other of beliefs.slice(index + 1)) if (excludes(one, other)) assert.fail(`${all()} hold ${resource}`)
   }
 
-  /** Tokens rise with each grant; the holds of one lease have the same. */
+  /**
+   * Tokens rise with each grant; the holds of one lease have the same. Whether a lease may still be re-entered when there is a
+   * later one is for the other check to say.
+   */
   #rises(resource: string, token: bigint | undefined, lease: object): void {
     if (token === undefined || this.#isBeingForced(resource)) return
-    const before = this.#tokens.get(resource)
-    const isRisen = before === undefined || token > before.last || (token === before.last && lease === before.lease)
-    assert(isRisen, `the fencing token of ${resource} went from ${before?.last} to ${token}`)
-    this.#tokens.set(resource, { last: token, lease })
+    const tokens = this.#tokens.get(resource) ?? { last: -1n, of: new WeakMap() }
+    this.#tokens.set(resource, tokens)
+    if (tokens.of.get(lease) === token) return
+    assert(token > tokens.last, `the fencing token of ${resource} went from ${tokens.last} to ${token}`)
+    tokens.last = token
+    tokens.of.set(lease, token)
   }
 
   #add(belief: Omit<Belief, 'since'>): void {
