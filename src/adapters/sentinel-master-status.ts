@@ -80,7 +80,6 @@ export class SentinelMasterStatus {
    *   is opened for it would never be ended
    */
   async of(runId: string, address: string | undefined): Promise<MasterStatus | undefined> {
-    if (this.#isClosed) return undefined
     this.#runId = runId
     const sentinels = [...this.#sentinels.values()]
     const isAnyResponsive = sentinels.some(({ isSilent }) => !isSilent)
@@ -92,14 +91,14 @@ export class SentinelMasterStatus {
         }),
       )
     const replies = await ask(sentinels)
-    replies.push(...(await ask([...this.#sentinels.values()].slice(sentinels.length)))) // of whom they told
+    replies.push(...(await ask([...this.#sentinels.values()].slice(sentinels.length)))) // those that were named just now
     // A Sentinel that missed the last failover is overruled by those that did not.
     const latest = replies.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
     if (!latest) return undefined
     const peers = replies.filter((one) => one !== undefined && one.epoch === latest.epoch) as SentinelReply[]
     // One that has lost the server knows nothing of it: the others may be replacing it.
     const seeing = peers.filter(({ flags }) => !isDown(flags))
-    // Of those that have been replaced, only the Sentinels can tell.
+    // Only they know which of the others are gone for good.
     const all = this.#isDiscovering ? Math.max(...peers.map(({ sentinels }) => sentinels)) : this.#sentinels.size
     const status = {
       replicas: Math.max(...peers.map(({ replicas }) => replicas)),
@@ -129,7 +128,6 @@ export class SentinelMasterStatus {
    * @throws {Error} none does yet
    */
   async responding(): Promise<SentinelAddress[]> {
-    if (this.#isClosed) return []
     const sentinels = [...this.#sentinels.values()]
     const replies = await Promise.all(sentinels.map((sentinel) => this.#query(sentinel, this.#runId)))
     const responding = sentinels.flatMap(({ address }, index) => {
@@ -149,6 +147,7 @@ export class SentinelMasterStatus {
 
   /** Never rejects. */
   async #query(sentinel: Sentinel, runId: string): Promise<SentinelReply | undefined> {
+    if (this.#isClosed) return undefined
     try {
       if (!sentinel.connection?.isOpen) sentinel.connection = this.#open(sentinel.address)
       const { connection } = sentinel

@@ -60,6 +60,22 @@ describe('the status of a master according to Sentinels', () => {
     assert(await isConfirmed(), 'the only one that is left')
   })
 
+  it('the status of a master that is requested when it closes leaves no connection to Sentinels named then', async () => {
+    const opened: number[] = []
+    const open = ({ port }: SentinelAddress) => {
+      opened.push(port)
+      const call = async (_: string, what = '') => {
+        if (what !== 'SENTINELS') return REPLIES[what]
+        status.close()
+        return [2, 3].map((other) => ['ip', 's', 'port', String(other), 'flags', 'sentinel'])
+      }
+      return { isOpen: true, call, end: () => {} }
+    }
+    const status: SentinelMasterStatus = new SentinelMasterStatus('shop', [{ host: 's', port: 1 }], open, true)
+    await status.of('abc', undefined)
+    assert.deepEqual(opened, [1])
+  })
+
   it('the status of a master is not requested after close(): no connection is left behind', async () => {
     const { status, opened, ended } = setUp()
     await status.of('abc', undefined)
