@@ -180,30 +180,26 @@ describe('Replicas.acknowledge', () => {
     ['are silent but for a few', { ...CURRENT, isConfirmed: false }],
   ] as const) {
     it(`Replicas.acknowledge refuses a master for 10 s once those who had confirmed it ${what}`, async () => {
-      await isRefusedWhile(unconfirmed)
+      const clock = new FakeClock()
+      let status: MasterStatus | undefined = CURRENT
+      const replicas = replicasOf({ connected: 1 }, { clock, masterStatus: async () => status })
+      const isCounted = async (afterMs: number): Promise<boolean> => {
+        await clock.advance(afterMs)
+        const { acknowledged, why } = await replicas.acknowledge('k', 10)
+        if (acknowledged === 0) assert.match(why ?? '', /do not confirm it/)
+        return acknowledged === 1
+      }
+      assert(await isCounted(0))
+      status = unconfirmed
+      for (const ms of [1_000, 1, 9_998]) assert.equal(await isCounted(ms), false)
+      assert(await isCounted(1), 'by then a replaced master is demoted')
+      status = CURRENT
+      assert(await isCounted(1_000))
+      status = unconfirmed
+      assert.equal(await isCounted(1_000), false, 'silent again')
+      status = CURRENT
+      assert(await isCounted(1), 'and back')
     })
-  }
-
-  async function isRefusedWhile(unconfirmed: MasterStatus | undefined): Promise<void> {
-    const clock = new FakeClock()
-    let status: MasterStatus | undefined = CURRENT
-    const replicas = replicasOf({ connected: 1 }, { clock, masterStatus: async () => status })
-    const isCounted = async (afterMs: number): Promise<boolean> => {
-      await clock.advance(afterMs)
-      const { acknowledged, why } = await replicas.acknowledge('k', 10)
-      if (acknowledged === 0) assert.match(why ?? '', /do not confirm it/)
-      return acknowledged === 1
-    }
-    assert(await isCounted(0))
-    status = unconfirmed
-    for (const ms of [1_000, 1, 9_998]) assert.equal(await isCounted(ms), false)
-    assert(await isCounted(1), 'by then a replaced master is demoted')
-    status = CURRENT
-    assert(await isCounted(1_000))
-    status = unconfirmed
-    assert.equal(await isCounted(1_000), false, 'silent again')
-    status = CURRENT
-    assert(await isCounted(1), 'and back')
   }
 
   it('Replicas.acknowledge refuses a master that has lost a replica while a Sentinel is silent', async () => {

@@ -32,6 +32,8 @@ export class FollowingPort implements RedisPort {
   readonly isOneServer = true
   readonly isReplicated = true
   readonly isCluster: boolean
+  /** Whether an observer ever replied: before that, a client trusts its server. */
+  wasTold = false
   readonly #access: Access
   readonly #sentinels: SentinelMasterStatus
   #replicas: Replicas
@@ -41,7 +43,6 @@ export class FollowingPort implements RedisPort {
   #port: MemoryPort
   #events: PortEvents | undefined
   #isSeeking = false
-  #wasTold = false
   #isClosed = false
 
   constructor(access: Access) {
@@ -69,11 +70,6 @@ export class FollowingPort implements RedisPort {
       const pending = { resend: send, fail: () => reject(new Error('Connection is closed')) }
       send()
     })
-  }
-
-  /** Whether an observer ever replied: before that, a client trusts its server. */
-  get wasTold(): boolean {
-    return this.#wasTold
   }
 
   serverOf(): string {
@@ -218,7 +214,7 @@ export class FollowingPort implements RedisPort {
     const travel = (): Promise<void> => new Promise((resolve) => void clock.after(dice.between(1, 5), resolve))
     await travel()
     if (this.#access.isDown || this.#access.isSilent(index)) await new Promise(() => {})
-    this.#wasTold = true
+    this.wasTold = true
     const reply = replyOf(set.observers[index] as Observer)
     await travel()
     return reply
