@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from './program.js'
 import type { Place, RedisPlace } from './redis-place.js'
@@ -20,7 +21,9 @@ export class FarPlace implements Place {
   }
 
   static async start(redis: RedisPlace): Promise<FarPlace> {
-    return new FarPlace(redis, await freePort())
+    const place = new FarPlace(redis, await freePort())
+    await once(place.#link, 'listening')
+    return place
   }
 
   #join(client: Socket): void {

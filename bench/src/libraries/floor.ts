@@ -18,7 +18,7 @@ export async function open(options: OpenOptions): Promise<Locker> {
   const redis = redisOf(options)
   const { leaseMs } = options
   await once(redis, 'ready')
-  const servers = (redis as object) instanceof Cluster ? (redis as unknown as Cluster).nodes('master') : [redis]
+  const servers = redis instanceof Cluster ? redis.nodes('master') : [redis]
   const load = async (script: string): Promise<string> => {
     const hashes = await Promise.all(servers.map((server) => server.script('LOAD', script)))
     return String(hashes[0])

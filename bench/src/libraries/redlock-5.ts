@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis'
 import Redlock from 'redlock-5'
 import { keptBy } from '../kept-by.js'
 import type { Locker, OpenOptions } from '../library.js'
@@ -6,7 +7,7 @@ import { redisOf } from './redis.js'
 export async function open(options: OpenOptions): Promise<Locker> {
   const { leaseMs, keep, tuned } = options
   const settings = tuned ? { retryCount: -1, retryDelay: 1, retryJitter: 0 } : {}
-  const redlock = new Redlock([redisOf(options)], settings)
+  const redlock = new Redlock([redisOf(options) as Redis], settings)
   redlock.on('error', () => {}) // also emitted for every attempt on a busy lock
   if (keep) return { acquire: (name) => keptBy((section) => redlock.using([name], leaseMs, section)) }
   return {

@@ -6,7 +6,7 @@ import { MANY, ONE } from './uncontended.js'
 const where = 'cluster'
 const shows = ['p50', 'p99', 'commandsPerSection', 'cores', 'redisCores']
 
-/** Some of the others, on three masters with a replica each. Holdfast waits for the replica there: with one exception. */
+/** Some of the others, on three masters with a replica each. Holdfast waits for the replica, except as `holdfast-unacknowledged`. */
 export const CLUSTER_WORKLOADS: readonly Workload[] = [
   looped({
     id: 'c1',
